@@ -19,7 +19,7 @@ from tests.operator_run.machines import (
     CommandError,
     Machine,
     ensure_base,
-    missing_programs,
+    missing_requirements,
     network,
     run_commands,
 )
@@ -85,11 +85,12 @@ class OperatorRun:
                 machine = self.machine(block.machine)
                 machine.run(unit)
                 machine.run(
-                    f"until journalctl --unit={block.service} | grep --quiet ' ready: '; do sleep 1; done",
-                    300,
+                    f"until journalctl --unit={block.service} | grep --quiet ' ready: '; do\n"
+                    f"  systemctl is-active --quiet {block.service}\n  sleep 1\ndone"
                 )
             else:
-                self.machine(block.machine).run(block.commands)
+                # After a failure the output names the command.
+                self.machine(block.machine).run(f"set -x\n{block.commands}")
         finally:
             seconds = time.monotonic() - started
             print(f"{seconds:6.1f} s  {place}  ({block.section or block.chapter})", flush=True)
@@ -174,9 +175,8 @@ def main() -> int:
     )
     arguments.add_argument("--from-commit", default="HEAD~1", help="the version that is installed first")
     options = arguments.parse_args()
-    if os.geteuid() or (missing := missing_programs()):
-        reason = "root" if os.geteuid() else ", ".join(missing)
-        print(f"The operator run is skipped: it needs {reason}.")
+    if requirements := missing_requirements():
+        print(f"The operator run is skipped: it needs {', '.join(requirements)}.")
         return 0
     if MACHINE_MARK not in os.environ:
         # Mounts and host names of a run are seen by its own processes alone, and end with them.

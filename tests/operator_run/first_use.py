@@ -33,10 +33,8 @@ class Installation:
         self._pool = urllib3.PoolManager(ca_certs=authorities, retries=False, timeout=30)
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
-    def request(
-        self, method: str, path: str, body: object = None, statuses: tuple[int, ...] = (200, 201, 202)
-    ) -> dict:
-        """Send one request and return the answer. Raises UnexpectedAnswerError for another status."""
+    def request(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """Send one request and return the answer. Raises UnexpectedAnswerError for a status that refuses."""
         data = None if body is None else json.dumps(body)
         answer = self._pool.request(method, f"{self._url}{path}", body=data, headers=self._headers)
         if answer.status not in (200, 201, 202):

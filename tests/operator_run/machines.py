@@ -1,9 +1,11 @@
 """Debian machines with systemd, as containers of systemd-nspawn, in a network of their own.
 
 Every machine is an overlay on one minimal Debian that debootstrap made. It reaches the Debian and Python
-packages through this machine (masquerading). Of this machine only a bridge and a table of nftables change.
+packages through this machine (masquerading). Of this machine only a bridge, a table of nftables and the
+forwarding of packets change, until the run ends.
 """
 
+import os
 import shutil
 import subprocess
 import time
@@ -13,12 +15,17 @@ from pathlib import Path
 
 import psutil
 
+from tests.image_root import is_possible
+
 BRIDGE, TABLE = "pegboard0", "pegboard_operator"
 GATEWAY, NETWORK = "10.77.0.1", "10.77.0.0/24"
+FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 PROGRAMS = ("debootstrap", "systemd-nspawn", "nsenter", "nft", "ip", "git", "openssl", "curl")
 MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "systemd,systemd-sysv,dbus,ca-certificates,iproute2,procps"
 BOOT_SECONDS = 60
+# A busy machine takes several times as long as a quiet one, which needs two minutes for a block.
+BLOCK_SECONDS = 1_800
 ENVIRONMENT = {
     "HOME": "/root",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -28,11 +35,15 @@ ENVIRONMENT = {
 
 
 class CommandError(Exception):
-    """Commands ended with another status than 0; the message has the end of their output."""
+    """Commands ended with another status than 0, or not in time; the message has the end of their output."""
 
 
-def missing_programs() -> list[str]:
-    """Return the programs that are needed and not installed."""
+def missing_requirements() -> list[str]:
+    """Return what this machine lacks: the rights of root, mounts and networks of its own, programs."""
+    if os.geteuid():
+        return ["root"]
+    if not is_possible():
+        return ["a kernel that lets it make mounts and networks"]
     return [program for program in PROGRAMS if shutil.which(program) is None]
 
 
@@ -53,11 +64,12 @@ def ensure_base(directory: Path) -> Path:
 def network() -> Iterator[None]:
     """A bridge with this machine as the gateway, which passes requests on under its own address."""
     _remove_network()
+    was_forwarding = FORWARDING.read_text()
     _run("ip", "link", "add", BRIDGE, "type", "bridge")
     try:
         _run("ip", "address", "add", f"{GATEWAY}/24", "dev", BRIDGE)
         _run("ip", "link", "set", BRIDGE, "up")
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        FORWARDING.write_text("1")
         _run("nft", "add", "table", "ip", TABLE)
         chain = "{ type nat hook postrouting priority 100 ; }"
         _run("nft", "add", "chain", "ip", TABLE, "outbound", chain)
@@ -65,6 +77,7 @@ def network() -> Iterator[None]:
         _run("nft", "add", "rule", "ip", TABLE, "outbound", *target)
         yield
     finally:
+        FORWARDING.write_text(was_forwarding)
         _remove_network()
 
 
@@ -129,7 +142,7 @@ class Machine:
         while time.monotonic() < deadline:
             try:
                 state = self.run("systemctl is-system-running || true", timeout=10).strip()
-            except (CommandError, subprocess.TimeoutExpired):
+            except CommandError:
                 state = ""
             if state in ("running", "degraded"):
                 return
@@ -137,7 +150,7 @@ class Machine:
         console = (self.root.parent / "console").read_text(errors="replace")
         raise CommandError(f"{self.name} has not booted within {BOOT_SECONDS} s:\n{console[-2000:]}")
 
-    def run(self, commands: str, timeout: float = 600) -> str:
+    def run(self, commands: str, timeout: float = BLOCK_SECONDS) -> str:
         """Run commands as root and return what they print.
 
         Raises CommandError if one of them ends with another status than 0.
@@ -186,15 +199,19 @@ def hosts_file(names: Mapping[str, str]) -> str:
 
 
 def run_commands(command: list[str], name: str, timeout: float) -> str:
-    """Run a command with its output in one text. Raises CommandError unless its status is 0."""
-    result = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=timeout,
-        check=False,
-    )
+    """Run a command with its output in one text. Raises CommandError unless it ends in time with status 0."""
+    try:
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        output = (error.output or b"").decode(errors="replace")
+        raise CommandError(f"{name}: not ended after {timeout:g} s\n{output[-4000:]}") from error
     output = result.stdout.decode(errors="replace")
     if result.returncode:
         raise CommandError(f"{name}: status {result.returncode}\n{output[-4000:]}")
