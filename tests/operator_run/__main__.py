@@ -234,6 +234,12 @@ def is_last_of_section(blocks: list[Block], position: int) -> bool:
     return position + 1 == len(blocks) or blocks[position + 1].section != blocks[position].section
 
 
+def delete_passwords(run: OperatorRun) -> None:
+    """Delete what the manual says to delete, which later sections must not need."""
+    run.machine("app1").run("rm /root/first-sign-in /root/values")
+    run.machine("db1").run("rm /root/values")
+
+
 def use_first_time(run: OperatorRun) -> None:
     """Connect a vendor, publish an agent with one of its tools and call it."""
     tools = run.installation().connect_vendor("Bramble", "a2t", f"https://{VENDOR}/")
@@ -282,6 +288,7 @@ PREPARATIONS: dict[str, Callable[[OperatorRun], None]] = {
 }
 CHECKS: dict[str, Callable[[OperatorRun], None]] = {
     "One machine": stop_one,
+    "Check the installation": delete_passwords,
     "Vendors in your own network": use_first_time,
     "An outbound proxy": use_through_proxy,
     "Restore": use_again,
