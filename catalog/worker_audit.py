@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from catalog.models import Endpoint, Finding, Run, SecondLook, Tool
 from catalog.models.runs import Trigger
+from core.translatable import mark
 from people import audit
 
 
@@ -43,7 +44,7 @@ def tell_held(run: Run, code: str, message: str, would_withdraw: int) -> None:
 
 def tell_inspected(endpoint: Endpoint, run: Run | None, *, findings: int, held: int, revision: int) -> None:
     """Record the effects of rules and policy on versions after they were recorded."""
-    source = f"Run {run.pk}" if run else "The vendor's history"
+    source = mark(f"Run {run.pk}") if run else mark("The vendor's history")
     after = {"findings": findings, "held": held} if held else {"findings": findings}
     if findings or held:
         reason = f"{source} brought versions in which rules of revision {revision} found something."
@@ -57,9 +58,13 @@ def tell_older_versions(tool: Tool, count: int) -> None:
 
 
 def tell_cloaking(look: SecondLook, findings: int, says: str) -> None:
-    who = f"asked for by {look.requested_by}" if look.requested_by else "on schedule"
+    who = mark(f"asked for by {look.requested_by}") if look.requested_by else mark("on schedule")
     audit.record(
-        None, "look again", look.endpoint, after={"findings": findings}, why=f"A second look, {who}. {says}"
+        None,
+        "look again",
+        look.endpoint,
+        after={"findings": findings},
+        why=mark(f"A second look, {who}. {says}"),
     )
 
 
@@ -68,5 +73,6 @@ def _reason_of(run: Run) -> str:
         return f"Run {run.pk}, on schedule."
     if run.trigger == Trigger.RUNTIME:
         return f"Run {run.pk}: a runtime asked for one tool."
-    who = f"by {run.requested_by}" if run.requested_by else "from the command line"
-    return f"Run {run.pk}, asked for {who}."
+    if run.requested_by:
+        return f"Run {run.pk}, asked for by {run.requested_by}."
+    return f"Run {run.pk}, asked for from the command line."

@@ -16,18 +16,22 @@ from django.conf import settings
 from django.utils.formats import number_format
 from django.utils.translation import get_language, gettext, to_locale
 
-from core.translatable import Wording
 from core.translating import translated
 
-# Placeholders whose values are texts of Pegboard, which are translated too. Other values stay as they are.
+# Placeholders whose values are texts of Pegboard, which are translated too. Other values, and all in quotes,
+# stay as they are.
 NESTED = re.compile(
-    r"(changes|complaint|effect|error|explanation|fault|hint|limit|member|message|more|outcome|problem|reasons?"
-    r"|refusal|rule|sentence|what|why)[0-9_]*"
+    r"(changes|claim|complaint|description|effect|error|explanation|fault|format|hint|how|limit|look_alike|member|message"
+    r"|more|new_name|old_name|outcome|position|previous_list|problem|reasons?|refusal|requirement|rule|sentence"
+    r"|side|source|statement|types|what|who|why)[0-9_]*"
 )
+_QUOTES = ("“", "„", '"', "'", "`")
 MAX_LENGTH = 4_000
 MAX_BREAKS = 8
-MAX_DEPTH = 3  # of texts in the values of texts
-_BREAK = re.compile(r"(?<=[.?!]) |(?<=[;:]) ")
+MIN_OWN_TEXT = 3
+MIN_WITHOUT_START = 10  # of a message that begins with a placeholder
+MAX_DEPTH = 4  # of texts in the values of texts
+_BREAK = re.compile(r"(?<=[.?!:]) |; ")
 _GROUPED_NUMBER = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 _KEY_LENGTH = 3
 
@@ -36,13 +40,15 @@ class SentenceTemplate(NamedTuple):
     """A message of the catalog with placeholders.
 
     literals: the texts around the placeholders, one more than these.
-    key: the longest of them.
+    nested: the placeholders whose values are translated too.
+    key: the longest literal.
     weight: the number of their characters.
     """
 
     message: str
     literals: tuple[str, ...]
     placeholders: tuple[str, ...]
+    nested: frozenset[str]
     key: str
     weight: int
 
@@ -60,7 +66,12 @@ class SentenceTemplate(NamedTuple):
                 return None
             values.append(text[start:stop])
             start = stop + len(literal)
-        return dict(zip(self.placeholders, [*values, text[start:end]], strict=True)) if start < end else None
+        values.append(text[start:end])
+        # “a”, “b” is not one quoted value.
+        quoted = (value for literal, value in zip(self.literals, values, strict=False) if literal[-1:] == "“")
+        if start >= end or any("”" in value for value in quoted):
+            return None
+        return dict(zip(self.placeholders, values, strict=True))
 
 
 class WeightedText(NamedTuple):
@@ -76,11 +87,10 @@ def translate_sentence(text: str) -> str:
     Values in it are inserted as they are. A text that the catalog does not have stays English.
     """
     language = get_language()
-    if isinstance(text, Wording):
-        return translated(text)
     if not language or language == settings.LANGUAGE_CODE or len(text) > MAX_LENGTH:
         return text
-    return _translate(str(text), language).text
+    # Values of a wording may be sentences that were stored.
+    return _translate(str(translated(text)), language).text
 
 
 @lru_cache(maxsize=4096)
@@ -107,7 +117,10 @@ def _translate_undivided(text: str, language: str, depth: int) -> WeightedText:
     templates = templates_of(language)
     for template in templates.get(text[:_KEY_LENGTH], templates[""]):
         if template.key in text and (values := template.match(text)) is not None:
-            shown = {name: _translate_value(name, value, language, depth) for name, value in values.items()}
+            shown = {
+                name: _translate_value(value, language, depth + 1 if name in template.nested else MAX_DEPTH)
+                for name, value in values.items()
+            }
             weight = template.weight + sum(part.weight for part in shown.values())
             if weight > best.weight:
                 texts = {name: part.text for name, part in shown.items()}
@@ -115,12 +128,10 @@ def _translate_undivided(text: str, language: str, depth: int) -> WeightedText:
     return best
 
 
-def _translate_value(name: str, value: str, language: str, depth: int) -> WeightedText:
+def _translate_value(value: str, language: str, depth: int) -> WeightedText:
     if _GROUPED_NUMBER.fullmatch(value):
         return WeightedText(0, number_format(int(value.replace(",", "")), force_grouping=True))
-    if depth < MAX_DEPTH and NESTED.fullmatch(name):
-        return _translate(value, language, depth + 1)
-    return WeightedText(0, value)
+    return _translate(value, language, depth) if depth < MAX_DEPTH else WeightedText(0, value)
 
 
 @cache
@@ -146,10 +157,19 @@ def parse_template(message: str) -> SentenceTemplate | None:
     if len(literals) == len(names):
         literals.append("")
     text = "".join(literals)
-    # Shorter ones, such as “{label}, {member}”, would match anything.
-    if not names or not all(map(str.isidentifier, names)) or len("".join(text.split())) < 3:
+    # Others, such as “{label} removed.”, would match sentences that the catalog does not have.
+    is_telling = len("".join(text.split())) >= MIN_OWN_TEXT and (
+        literals[0] or len(text) >= MIN_WITHOUT_START
+    )
+    if not names or not all(map(str.isidentifier, names)) or not is_telling:
         return None
-    return SentenceTemplate(message, tuple(literals), tuple(names), max(literals, key=len), len(text))
+    nested = frozenset(
+        name
+        for literal, name in zip(literals, names, strict=False)
+        if NESTED.fullmatch(name) and not literal.endswith(_QUOTES)
+    )
+    key = max(literals, key=len)
+    return SentenceTemplate(message, tuple(literals), tuple(names), nested, key, len(text))
 
 
 def _messages_of(language: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.forms.utils import pretty_name
 from django.http import HttpRequest, QueryDict
 from django.utils.functional import Promise
 from django.utils.http import urlencode
@@ -14,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from core.errors import DomainError
-from core.translating import translated
+from core.stored_sentences import translate_sentence
 from people import audit, login_lockout, users
 from people.audit import Doer
 from people.audit.edit_conflicts import ANY_STATE, Difference, Facts, LateEditError, etag
@@ -31,6 +32,9 @@ class OperationForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("label_suffix", "")
         super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            if field.label is None:
+                field.label = _(pretty_name(name))
 
     def edits(self, facts: Facts) -> None:
         """Set the state that is edited. The page submits its name, so that a late edit is detected."""
@@ -59,9 +63,9 @@ class OperationForm(forms.Form):
         field_errors = {name: sentence for name, sentence in error.fields.items() if name in self.fields}
         for sentence in dict.fromkeys((error.message, *error.fields.values())):
             if sentence not in field_errors.values():
-                self.add_error(None, translated(sentence))
+                self.add_error(None, translate_sentence(sentence))
         for name, sentence in field_errors.items():
-            self.add_error(name, translated(sentence))
+            self.add_error(name, translate_sentence(sentence))
 
     def field_for(self, path: str) -> str:
         """Return the name of the field for a member of the facts."""

@@ -25,7 +25,6 @@ PACKAGES = ("core", "people", "protocols", "catalog", "execution", "designer", "
 NO_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 FUNCTIONS = [
     "_",
-    "mark",
     "gettext",
     "gettext_lazy",
     "gettext_noop",
@@ -39,14 +38,23 @@ FUNCTIONS = [
 # Packages whose sentences are stored, or raised for pages by code that does not know them. Each string in
 # them that is a sentence is a message, and pages find it again by its text (core/stored_sentences.py).
 STORED = re.compile(
-    r"core/(outbound|oauth|schema|strict_|open_replies|encryption|display_names)"
+    r"core/(outbound|oauth|schema|strict_|open_replies|encryption|display_names|proxy_signs)"
     r"|protocols/(?!.*server)"
-    r"|catalog/(enumeration|credentials|rules/(?!call_errors)|review|notifications|second_look|pictures|vendors|worker_audit)"
+    r"|catalog/(enumeration|credentials|rules|review|notifications|second_look|pictures|vendors|worker_audit)"
     r"|execution/"
     r"|designer/(agents|environments|exports|news|pins|procedures|readiness|rehearsals|releases|translations)"
 )
-# A sentence has three words and ends with a full stop or a question mark.
-SENTENCE = re.compile(r"\S+ +\S+ .*\S[.?]", re.DOTALL)
+# Texts of programs, command lines and exports in these packages.
+NOT_STORED = re.compile(
+    r"catalog/(rules/call_errors|credentials/rotation)|designer/(agents/access_tokens|exports/tool_system"
+    r"|rehearsals/confusion|releases/lock_file|translations/chat)"
+)
+# A sentence has three words, and ends as one or before another one.
+SENTENCE = re.compile(r"\S+ +\S+ .*[\w)}”\"'%][.?:]", re.DOTALL)
+# Modules with parts of sentences of two words or more.
+FRAGMENTS = re.compile(r"core/(schema/error_messages|value_descriptions)")
+# Calls with a part of a sentence, by the position of this argument.
+PARTS = {"text_rule": slice(2, 3), "CharacterKind": slice(1, 2)}
 # Arguments that only programs and operators read.
 OTHER_TEXTS = ("help_text", "description", "documentation")
 
@@ -65,21 +73,33 @@ def messages_of_pages() -> Catalog:
             if message:  # a function called with a variable has none
                 _add(catalog, str(path), function, message)
         if path.suffix == ".py":
-            for text in sentences_of(source, is_stored=bool(STORED.match(str(path)))):
+            for text in sentences_of(source, pattern_of(str(path))):
                 _add(catalog, str(path), "mark", text)
     return catalog
 
 
-def sentences_of(source: str, is_stored: bool) -> Iterator[str]:
-    """Return the marked f-strings as templates and, of a package in `STORED`, every sentence."""
+def pattern_of(path: str) -> re.Pattern[str] | None:
+    """Return what a string of this module has to match to be a message; None for marked ones only."""
+    if FRAGMENTS.match(path):
+        return re.compile(r"\w+( \S+)+")
+    return SENTENCE if STORED.match(path) and not NOT_STORED.match(path) else None
+
+
+def sentences_of(source: str, pattern: re.Pattern[str] | None) -> Iterator[str]:
+    """Return the marked texts, f-strings as templates, and those that match the pattern."""
     tree = ast.parse(source)
     other_texts = {id(part) for node in ast.walk(tree) for part in _other_texts(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS[:2]:
-            yield from (template_of(part) for part in node.args if isinstance(part, ast.JoinedStr))
-        elif is_stored and isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in other_texts:
-            text = template_of(node)
-            if SENTENCE.fullmatch(text):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "mark":
+            yield from map(template_of, node.args)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PARTS:
+            arguments = [
+                part for arg in node.args for part in getattr(getattr(arg, "value", arg), "elts", [arg])
+            ]
+            yield from map(template_of, arguments[PARTS[node.func.id]])
+        elif pattern and isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in other_texts:
+            text = template_of(node).strip()
+            if pattern.fullmatch(text):
                 yield text
 
 
@@ -104,7 +124,8 @@ def template_of(node: ast.expr) -> str:
     """Return a string as a message, with a placeholder for each expression in it; "" for other values."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
-    assert isinstance(node, ast.JoinedStr)
+    if not isinstance(node, ast.JoinedStr):
+        return ""
     names: dict[str, str] = {}  # by expression
     parts = []
     for part in node.values:

@@ -101,3 +101,16 @@ def test_no_module_translates_a_word_when_it_is_imported():
         ]
 
     assert early == []
+
+
+def test_labels_of_forms_are_translated():
+    """A label that is no message stays English on every page."""
+    untranslated = []
+    for path in sorted(Path().glob("*/forms/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg in ("label", "help_text", "empty_label"):
+                value = node.value
+                if (isinstance(value, ast.Constant) and value.value) or isinstance(value, ast.JoinedStr):
+                    untranslated.append(f"{path}:{value.lineno}")
+
+    assert untranslated == []

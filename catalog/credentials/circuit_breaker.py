@@ -18,6 +18,7 @@ from catalog.models import Circuit, Endpoint, Tool, ToolCircuit
 from catalog.models.circuit import OpenCircuit
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.retry_after import DAY
+from core.translatable import mark
 from protocols.base import Outcome
 from protocols.calls.outcomes import CUT_OFF
 
@@ -62,7 +63,10 @@ def admit(asked: Endpoint | Tool, seconds: float) -> None:
             return
         open_until = now + timedelta(seconds=seconds)
     failures, moment = circuit.failures, open_until.astimezone(UTC)
-    reason = f"did not answer {failures} times in a row" if failures >= OPENS_AFTER else "asked us to wait"
+    if failures >= OPENS_AFTER:
+        reason = mark(f"did not answer {failures} times in a row")
+    else:
+        reason = mark("asked us to wait")
     is_soon = moment - now < timedelta(hours=12)
     time_text = f"{moment:%H:%M:%S} UTC" if is_soon else f"{moment:%d %b, %H:%M} UTC"
     raise UnavailableError(

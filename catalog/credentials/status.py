@@ -14,6 +14,7 @@ from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, Sig
 from catalog.models import Credential
 from core.encryption import UndecryptableError
 from core.outbound import secret_echo
+from core.translatable import mark
 
 TOO_SHORT = gettext_lazy(
     "Its secret has fewer than {count} characters: too few to tell it from ordinary words, so a reply that "
@@ -75,7 +76,7 @@ def used_at(credential: Credential) -> datetime | None:
 
 
 def _locked(why: str) -> CredentialStatus:
-    return _plain(SignInState.REFUSED, f"Its secret {why}", Remedy.ENTER_SECRET)
+    return _plain(SignInState.REFUSED, mark(f"Its secret {why}"), Remedy.ENTER_SECRET)
 
 
 def _plain(

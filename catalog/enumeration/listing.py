@@ -41,6 +41,7 @@ from core import canonical_json
 from core.canonical_json import decoded
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
+from core.translatable import mark
 from protocols import base, signature
 from protocols.base import Ending, Item, Note, Page, Protocol, UnreadableItemError, identity
 from protocols.paging import PageGuard, note_on_ending
@@ -174,15 +175,19 @@ class _Deadline:
     def check(self, pages: int, seen: int) -> None:
         now = time.monotonic()
         if now > self.ends:
-            took = f"{self.minutes:,} minute{'s' * (self.minutes > 1)}"
-            raise UnavailableError(
-                "DEADLINE",
-                f"The list was not at its end after {took} ({pages:,} pages). "
-                + bounds.way_out("max_minutes"),
+            message = (
+                f"The list was not at its end after {self.minutes:,} minutes ({pages:,} pages). "
+                if self.minutes > 1
+                else f"The list was not at its end after 1 minute ({pages:,} pages). "
             )
+            raise UnavailableError("DEADLINE", message + bounds.way_out("max_minutes"))
         if now > self.process_ends:
             message = f"The list was not at its end in the time that one process has ({seen:,} tools). "
             raise UnavailableError("DEADLINE", (message + self.way_to_less).rstrip())
+
+
+def _on_page(number: int, error: ProtocolError) -> str:
+    return mark(f"Page {number}: {error.message}")
 
 
 class _Pass:
@@ -251,10 +256,11 @@ class _Pass:
                 previous_list = (
                     f"The list of {last:%-d %b, %H:%M} stays." if last else "Nothing was kept of it."
                 )
-                message = f"{pages} of ? pages were read. Page {pages + 1}: {exc.message} {previous_list}"
+                read_pages = f"{pages} of ? pages were read."
+                message = f"{read_pages} {_on_page(pages + 1, exc)} {previous_list}"
                 raise UnavailableError("INCOMPLETE", message, retry_after=exc.retry_after) from exc
             if pages:
-                exc.message = f"Page {pages + 1}: {exc.message}"
+                exc.message = _on_page(pages + 1, exc)
             raise
 
     def look_again(self, session: base.Session, replies: Replies) -> None:

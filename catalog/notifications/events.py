@@ -25,6 +25,7 @@ from catalog.notifications import kinds
 from catalog.notifications.kinds import EventKind, NotificationText
 from catalog.notifications.models import Event, Subscription, Webhook
 from core.outbound.errors import printable
+from core.translatable import mark
 from people.models import ApiKey, Role, User
 
 MAX_SENTENCE_LENGTH = 500
@@ -41,19 +42,22 @@ def tell_broken(subject: str) -> NotificationText | None:
     endpoint = _endpoint(subject)
     if endpoint is None or not endpoint.failures:
         return None
-    return _endpoint_text(endpoint, "cannot be synced", endpoint.error_message, with_error=True)
+    title = mark("“{name}” of {vendor} cannot be synced")
+    return _endpoint_text(endpoint, title, endpoint.error_message, with_error=True)
 
 
 def tell_recovered(subject: str) -> NotificationText | None:
     endpoint = _endpoint(subject)
-    return _endpoint_text(endpoint, "can be read again", "Its tools are up to date.") if endpoint else None
+    title = mark("“{name}” of {vendor} can be read again")
+    return _endpoint_text(endpoint, title, "Its tools are up to date.") if endpoint else None
 
 
 def tell_held(subject: str) -> NotificationText | None:
     endpoint = _endpoint(subject)
     if endpoint is None or not endpoint.held_run_id:
         return None
-    text = _endpoint_text(endpoint, "waits for your decision", endpoint.error_message, with_error=True)
+    title = mark("“{name}” of {vendor} waits for your decision")
+    text = _endpoint_text(endpoint, title, endpoint.error_message, with_error=True)
     facts = {**text.facts, "run": endpoint.held_run_id}
     return NotificationText(text.title, text.says, f"/runs/{endpoint.held_run_id}/", facts)
 
@@ -66,8 +70,12 @@ def tell_review(subject: str) -> NotificationText | None:
     if not (count := waiting.count()):
         return None
     first = waiting.order_by("-id").values_list("message", flat=True)[0]
-    number_of_findings = "1 thing" if count == 1 else f"{count:,} things"
-    text = _endpoint_text(endpoint, f"has {number_of_findings} waiting for review", first)
+    title = (
+        mark("“{name}” of {vendor} has 1 thing waiting for review")
+        if count == 1
+        else mark("“{name}” of {vendor} has {count} things waiting for review")
+    )
+    text = _endpoint_text(endpoint, title, first, count=count)
     return NotificationText(text.title, text.says, "/review/", {**text.facts, "waiting": count})
 
 
@@ -78,7 +86,9 @@ def tell_sign_in(subject: str) -> NotificationText | None:
     name = printable(credential.name)
     facts = {"credential": {"id": str(credential.pk), "name": name, "origin": credential.origin}}
     message = printable(credential.grant.error_message, MAX_SENTENCE_LENGTH)
-    return NotificationText(f"“{name}” needs a sign-in", message, f"/credentials/{credential.pk}/", facts)
+    return NotificationText(
+        mark(f"“{name}” needs a sign-in"), message, f"/credentials/{credential.pk}/", facts
+    )
 
 
 def tell_webhook_paused(subject: str) -> NotificationText | None:
@@ -89,7 +99,7 @@ def tell_webhook_paused(subject: str) -> NotificationText | None:
     facts = {"webhook": {"id": str(webhook.pk), "name": name}}
     message = printable(webhook.paused_why, MAX_SENTENCE_LENGTH)
     return NotificationText(
-        f"The webhook “{name}” was paused", message, f"/notifications/webhooks/{webhook.pk}/", facts
+        mark(f"The webhook “{name}” was paused"), message, f"/notifications/webhooks/{webhook.pk}/", facts
     )
 
 
@@ -103,7 +113,8 @@ def tell_key_reported(subject: str) -> NotificationText | None:
         f"Someone sent this key of {owner} to Pegboard, so others may have it too. Pegboard revoked it. "
         "Check the audit trail for its use, and create a new key for the program."
     )
-    return NotificationText(f"The API key “{name}” was reported as leaked", message, "/keys/", facts)
+    title = mark(f"The API key “{name}” was reported as leaked")
+    return NotificationText(title, message, "/keys/", facts)
 
 
 def tell_key_ending(subject: str) -> NotificationText | None:
@@ -126,7 +137,8 @@ def tell_key_ending(subject: str) -> NotificationText | None:
         f"It belongs to {owner} and is valid until {ends:%d %b %Y, %H:%M} UTC. "
         "Create a new key for the programs that use it, and revoke this one."
     )
-    return NotificationText(f"The API key “{name}” ends on {ends:%d %b}", message, "/keys/", facts)
+    title = mark(f"The API key “{name}” ends on {ends:%d %b}")
+    return NotificationText(title, message, "/keys/", facts)
 
 
 def _ending_key(subject: str) -> int:
@@ -138,7 +150,7 @@ def tell_vendor_requested(subject: str) -> NotificationText | None:
     if row is None or not row.is_waiting:
         return None
     requester = printable(str(row.asked_by), 150)
-    return _request_text(row, lambda name: f"{requester} asks for “{name}”", row.reason)
+    return _request_text(row, lambda name: mark(f"{requester} asks for “{name}”"), row.reason)
 
 
 def tell_vendor_answered(subject: str) -> NotificationText | None:
@@ -146,9 +158,9 @@ def tell_vendor_answered(subject: str) -> NotificationText | None:
     if row is None or row.is_waiting:
         return None
     if row.state == RequestState.DECLINED:
-        return _request_text(row, lambda name: f"“{name}” was declined", row.answer)
+        return _request_text(row, lambda name: mark(f"“{name}” was declined"), row.answer)
     message = "You requested it. Its tools will be in the catalog soon."
-    text = _request_text(row, lambda name: f"“{name}” is connected", message)
+    text = _request_text(row, lambda name: mark(f"“{name}” is connected"), message)
     return replace(text, path=f"/endpoints/{row.endpoint_id}/") if row.live_endpoint else text
 
 
@@ -183,7 +195,8 @@ def tell_changed(subject: str) -> NotificationText | None:
         "held": held_count,
         "tools": [_tool_facts(version.tool, version) for version in shown_versions],
     }
-    return _vendor_text(run.endpoint, f"changed {_count_tools(count)}", message, f"/runs/{run.pk}/", facts)
+    title = mark("{vendor} changed 1 tool") if count == 1 else mark("{vendor} changed {count} tools")
+    return _vendor_text(run.endpoint, title, message, f"/runs/{run.pk}/", facts)
 
 
 def tell_withdrawn(subject: str) -> NotificationText | None:
@@ -203,7 +216,11 @@ def tell_withdrawn(subject: str) -> NotificationText | None:
         "count": count,
         "tools": [_tool_facts(tool) for tool in shown_tools],
     }
-    title = f"no longer offers {_count_tools(count)}"
+    title = (
+        mark("{vendor} no longer offers 1 tool")
+        if count == 1
+        else mark("{vendor} no longer offers {count} tools")
+    )
     message = _list_names(shown_tools, count)
     if removed:
         message = f"The endpoint was removed from Pegboard. {message}"
@@ -222,10 +239,13 @@ def tell_definition(subject: str) -> NotificationText | None:
     if is_change:
         message = "It is defined in Pegboard. Agents keep their version until a designer upgrades them."
         return NotificationText(
-            f"“{name}” has a new version", message, f"/tools/{tool.pk}/versions/", {**all_facts, "held": 0}
+            mark(f"“{name}” has a new version"),
+            message,
+            f"/tools/{tool.pk}/versions/",
+            {**all_facts, "held": 0},
         )
     message = "It was defined in Pegboard. It cannot be pinned any more. Existing pins and releases keep it."
-    return NotificationText(f"“{name}” was withdrawn", message, f"/tools/{tool.pk}/", all_facts)
+    return NotificationText(mark(f"“{name}” was withdrawn"), message, f"/tools/{tool.pk}/", all_facts)
 
 
 def changed_tools(subject: str) -> QuerySet[Tool, int]:
@@ -251,10 +271,6 @@ def _run(subject: str) -> Run | None:
     return Run.objects.select_related("endpoint__vendor").filter(pk=subject).first()
 
 
-def _count_tools(count: int) -> str:
-    return "1 tool" if count == 1 else f"{count:,} tools"
-
-
 def _list_names(tools: Sequence[Tool], count: int) -> str:
     names = ", ".join(f"“{printable(tool.name, 60)}”" for tool in tools[:MAX_TOOLS_NAMED])
     return f"{names} and {count - MAX_TOOLS_NAMED:,} more." if count > MAX_TOOLS_NAMED else f"{names}."
@@ -270,16 +286,13 @@ def _tool_facts(tool: Tool, version: ToolVersion | None = None) -> dict[str, Any
 def _vendor_text(
     endpoint: Endpoint, title: str, message: str, path: str, facts: dict[str, Any]
 ) -> NotificationText:
-    endpoint_facts = _endpoint_text(endpoint, "", "").facts
-    vendor = printable(endpoint.vendor.name, 60)
-    return NotificationText(
-        f"{vendor} {title}", printable(message, MAX_SENTENCE_LENGTH), path, {**endpoint_facts, **facts}
-    )
+    text = _endpoint_text(endpoint, title, message, count=facts["count"])
+    return NotificationText(text.title, text.says, path, {**text.facts, **facts})
 
 
 def tell_test(subject: str) -> NotificationText:
     message = "A user pressed “Send a test” in Pegboard. Nothing has happened."
-    return NotificationText("A test of this webhook", message, f"/notifications/webhooks/{subject}/")
+    return NotificationText(mark("A test of this webhook"), message, f"/notifications/webhooks/{subject}/")
 
 
 def administrators_for(event: str) -> Q:
@@ -418,7 +431,7 @@ def _endpoint(subject: str) -> Endpoint | None:
 
 
 def _endpoint_text(
-    endpoint: Endpoint, title: str, message: str, *, with_error: bool = False
+    endpoint: Endpoint, title: str, message: str, *, count: int = 0, with_error: bool = False
 ) -> NotificationText:
     name, vendor = printable(str(endpoint), 120), printable(endpoint.vendor.name, 60)
     facts: dict[str, Any] = {
@@ -428,4 +441,5 @@ def _endpoint_text(
     message = printable(message, MAX_SENTENCE_LENGTH)
     if with_error:
         facts["error"] = {"code": endpoint.error_code, "message": message}
-    return NotificationText(f"“{name}” of {vendor} {title}", message, f"/endpoints/{endpoint.pk}/", facts)
+    title = title.format(name=name, vendor=vendor, count=f"{count:,}")
+    return NotificationText(title, message, f"/endpoints/{endpoint.pk}/", facts)

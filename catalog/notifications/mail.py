@@ -14,12 +14,17 @@ from django.core.mail import EmailMessage, get_connection
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
+from django.utils import translation
+from django.utils.formats import date_format, number_format
+from django.utils.translation import gettext as _
 
 from catalog.notifications import kinds
 from catalog.notifications.models import Mail, MailAddress, SendingState
 from core.failpoints import failpoint
 from core.metrics import Counter
 from core.public_url import public_url
+from core.stored_sentences import translate_sentence
+from core.translatable import mark
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +35,7 @@ BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 120, 2
 MAX_SHOWN = 100
 SALT = "catalog.notifications.mail"
 SENT = Counter("pegboard_notifications_total", "Attempts to deliver a notification.", ("channel", "outcome"))
-SIGNATURE = "You receive this mail because you subscribed to it. Change your subscriptions: {url}"
+SIGNATURE = mark("You receive this mail because you subscribed to it. Change your subscriptions: {url}")
 
 
 def due() -> QuerySet[Mail]:
@@ -50,7 +55,8 @@ def send(mail_id: str) -> None:
     if not recipient:
         _close(mail, SendingState.FAILED, "There is no confirmed address any more.")
         return
-    message = _confirmation(mail) if mail.confirms else _digest(mail, recipient)
+    with translation.override(mail.user.language or settings.LANGUAGE_CODE):
+        message = _confirmation(mail) if mail.confirms else _digest(mail, recipient)
     try:
         # PEGBOARD_MAIL_URL sets the server. No page can change it.
         message.send()
@@ -95,34 +101,45 @@ def _message(mail: Mail, to: str, subject: str, lines: Sequence[str]) -> EmailMe
 
 
 def _digest(mail: Mail, to: str) -> EmailMessage:
+    """Write the notices in the language of the user, English if none was chosen."""
     notices = list(mail.notices.order_by("told_at", "pk"))
     lines = []
     for notice in notices[:MAX_SHOWN]:
-        time = f"{notice.told_at:%d %b %H:%M} UTC" if notice.told_at else ""
-        text = [f"  {notice.says}"] if notice.says else []
-        lines += [f"{time}  {notice.title}", *text, f"  {public_url(notice.path)}", ""]
-    if len(notices) > MAX_SHOWN:
-        lines += [f"… and {len(notices) - MAX_SHOWN:,} more.", ""]
+        time = f"{date_format(notice.told_at, 'd M H:i')} UTC" if notice.told_at else ""
+        text = [f"  {translate_sentence(notice.says)}"] if notice.says else []
+        lines += [f"{time}  {translate_sentence(notice.title)}", *text, f"  {public_url(notice.path)}", ""]
+    if (more := len(notices) - MAX_SHOWN) > 0:
+        lines += [_("… and {count} more.").format(count=number_format(more, force_grouping=True)), ""]
     page = public_url(reverse("notifications"))
-    labels = {event: str(label)[:1].lower() + str(label)[1:] for event, label in kinds.choices()}
+    # A German noun keeps its capital.
+    is_english = translation.get_language() == settings.LANGUAGE_CODE
+    labels = {
+        event: str(label)[:1].lower() + str(label)[1:] if is_english else str(label)
+        for event, label in kinds.choices()
+    }
     counts = Tally(notice.event for notice in notices)
-    parts = [f"{count:,} times {labels.get(event, event)}" for event, count in counts.most_common()]
-    subject = notices[0].title if len(notices) == 1 else ", ".join(parts)
-    return _message(mail, to, f"Pegboard: {subject}"[:200], [*lines, "-- ", SIGNATURE.format(url=page)])
+    parts = [
+        _("{count} times {event}").format(
+            count=number_format(count, force_grouping=True), event=labels.get(event, event)
+        )
+        for event, count in counts.most_common()
+    ]
+    subject = translate_sentence(notices[0].title) if len(notices) == 1 else ", ".join(parts)
+    return _message(mail, to, f"Pegboard: {subject}"[:200], [*lines, "-- ", _(SIGNATURE).format(url=page)])
 
 
 def _confirmation(mail: Mail) -> EmailMessage:
     query = urlencode({"token": token_for(mail.user_id, mail.confirms)})
     url = f"{public_url(reverse('notification-confirm'))}?{query}"
     lines = (
-        f"{mail.user} wants to get mail from Pegboard at this address.",
+        _("{user} wants to get mail from Pegboard at this address.").format(user=mail.user),
         "",
-        "If that is you, sign in and confirm it within a day:",
+        _("If that is you, sign in and confirm it within a day:"),
         url,
         "",
-        "If not, do nothing. There will be no more mail.",
+        _("If not, do nothing. There will be no more mail."),
     )
-    return _message(mail, mail.confirms, "Pegboard: is this your address?", lines)
+    return _message(mail, mail.confirms, _("Pegboard: is this your address?"), lines)
 
 
 def token_for(user_id: int, address: str) -> str:

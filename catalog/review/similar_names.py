@@ -18,6 +18,7 @@ from catalog.rules.inspection import Alarm
 from catalog.rules.inspection.letters import skeleton, spelling
 from catalog.rules.inspection.mentions import find_mentions
 from catalog.rules.inspection.neighbours import near
+from core.translatable import mark
 
 # An instruction that names another vendor's tool is more than a word that happens to be one.
 STEERING = {"CONCEAL", "OVERRIDE", "PSEUDO_TAG", "ROLE", "TOOL_ORDER", "SHADOW", "CONTEXT_LEAK", "COERCE"}
@@ -77,7 +78,7 @@ def collisions(
             copied[other_endpoint, vendor].append(row.version)
             continue
         # Aliases of pins distinguish equal names. A name that only looks equal was chosen to be confused.
-        how = "is also" if name == like else "looks like"
+        how = mark("is also") if name == like else mark("looks like")
         message = f"The name “{name}” {how} that of “{like}” of {vendor}, which agents use."
         yield row.version, Alarm("COLLISION", "low" if name == like else "high", message)
     for (_, vendor), versions in copied.items():

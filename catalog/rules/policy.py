@@ -35,21 +35,21 @@ ACTIONS: dict[Action, str] = {
 }
 # Label of each class, and its reason in a message about a held version.
 CLASSES: dict[Class, tuple[str, str]] = {
-    "new_tool": (_("New tool"), "no person has looked at this tool yet"),
+    "new_tool": (_("New tool"), _("no person has looked at this tool yet")),
     "drift": (
         _("Changed without a new version"),
-        "the vendor rewrote a version that it had published",
+        _("the vendor rewrote a version that it had published"),
     ),
-    "breaks_callers": (_("Breaking for agents"), "calls that worked may fail"),
-    "breaks_readers": (_("Outputs may be missing"), "outputs that were there may be missing"),
+    "breaks_callers": (_("Breaking for agents"), _("calls that worked may fail")),
+    "breaks_readers": (_("Outputs may be missing"), _("outputs that were there may be missing")),
     "widens_risk": (
         _("More risk, or an unclear change"),
-        "a call may do more or asks for less caution than before, or it is unclear what changed",
+        _("a call may do more or asks for less caution than before, or it is unclear what changed"),
     ),
-    "text": (_("Changed text"), "words that a model reads have changed"),
-    "compatible": (_("Compatible changes"), "it has changed, if only a little"),
-    "alarm_medium": (_("Finding of medium severity"), "its text raised an alarm"),
-    "alarm_high": (_("Finding of high severity"), "its text raised a severe alarm"),
+    "text": (_("Changed text"), _("words that a model reads have changed")),
+    "compatible": (_("Compatible changes"), _("it has changed, if only a little")),
+    "alarm_medium": (_("Finding of medium severity"), _("its text raised an alarm")),
+    "alarm_high": (_("Finding of high severity"), _("its text raised a severe alarm")),
 }
 # Pins never move by themselves, so most changes may be offered at once. Exceptions are hidden text, and a new
 # text under the label of a version that users have approved.
@@ -97,10 +97,10 @@ class Stop:
     @property
     def predicate(self) -> str:
         """The end of a sentence that begins with the name of the version."""
-        action = (
-            "was blocked by the policy of this endpoint" if self.action == "block" else "waits for a decision"
-        )
-        return f"{action}: {'; '.join(self.reasons)}."
+        template = _("{version} waits for a decision: {reasons}.")
+        if self.action == "block":
+            template = _("{version} was blocked by the policy of this endpoint: {reasons}.")
+        return template.format(version="", reasons="; ".join(self.reasons)).strip()
 
 
 def preset_of(actions: Actions) -> str:
@@ -149,5 +149,5 @@ def apply_policy(
             reasons.append(CLASSES[class_][1])
         # Alarms about the name have a reason of their own.
         if codes & ABOUT_NAMES:
-            reasons.append("its name is or looks like that of another vendor's tool")
+            reasons.append(_("its name is or looks like that of another vendor's tool"))
     return Stop(action, "high" if SEVERE & set(stopping) else "medium", tuple(reasons))

@@ -58,8 +58,8 @@ def find_breaches(update: Update, promised: Collection[str]) -> Iterator[Breach]
     """Yield the breaches of a changed tool. The merge reports `DRIFT`, a change under the old label."""
     if update.new_label != update.old_label:
         if update.comparison.class_ == "breaking":
-            new_name = update.new_label or "has a new version that"
-            old_name = update.old_label or "the one before"
+            new_name = update.new_label or _("has a new version that")
+            old_name = update.old_label or _("the one before")
             message = f"{_quoted(update.new.name)} {new_name} breaks agents that use {old_name}: "
             yield Breach(
                 "BREAKING", "medium", update.digest, message + _change_sentences(update, ("breaking",))

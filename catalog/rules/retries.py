@@ -89,7 +89,8 @@ def faults(changes: Stated) -> dict[str, str]:
     """Return an error message for each invalid member."""
     messages = {}
     if changes.get("retry") not in (None, *get_args(When)):
-        messages["retry"] = f"Choose one of: {', '.join(get_args(When))}."
+        choices = ", ".join(get_args(When))
+        messages["retry"] = f"Choose one of: {choices}."
     bounds = {"give_up_after_seconds": MAX_GIVE_UP_SECONDS, "attempts": MAX_ATTEMPTS}
     for name, maximum in bounds.items():
         value = changes.get(name)

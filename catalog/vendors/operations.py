@@ -322,7 +322,7 @@ def _check_endpoint(
 ) -> None:
     if endpoint.protocol not in dict(protocols.connectable()):
         protocol_names = ", ".join(name for name, _unused in protocols.connectable())
-        raise invalid(protocol=_("Choose one of: {protocols}.").format(protocols=protocol_names))
+        raise invalid(protocol=_("Choose one of: {choices}.").format(choices=protocol_names))
     origin_of(endpoint.url)
     if endpoint.name:
         check_name(endpoint.name, 120)

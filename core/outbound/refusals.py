@@ -15,6 +15,7 @@ from core.outbound.errors import (
     printable,
 )
 from core.outbound.retry_after import DAY, retry_after
+from core.translatable import mark
 
 _REDIRECTS = {300, 301, 302, 303, 305, 307, 308}
 
@@ -25,7 +26,7 @@ def refusal(
     """Return the error of a reply. `challenge`: the WWW-Authenticate header, "" if it repeats the
     credential."""
     status, host = response.status, url.authority
-    summary = f"{host} answered {status} {_phrase(status)}".rstrip()
+    answer = f"{status} {_phrase(status)}".rstrip()
     if status in _REDIRECTS:
         destination = _destination(response.headers.get("location", ""), url)
         message = f"{host} answered {status} to {destination}; redirects are not followed."
@@ -33,11 +34,17 @@ def refusal(
     if status in (401, 403):
         if status == HTTPStatus.FORBIDDEN and wants_more_scope(challenge):
             scope = printable(scope_asked(challenge), 300)
-            requirement = f"the scope “{scope}”" if scope else "more scopes, and does not name them"
+            requirement = (
+                mark(f"the scope “{scope}”") if scope else mark("more scopes, and does not name them")
+            )
             message = f"{host} requires a token with {requirement} for this (403 Forbidden)."
             return RefusedError("INSUFFICIENT_SCOPE", message, challenge=challenge)
-        reason = "rejected the credential" if has_credential else "requires a credential"
-        return RefusedError("AUTH", f"{host} {reason} ({status} {_phrase(status)}).", challenge=challenge)
+        message = (
+            f"{host} rejected the credential ({answer})."
+            if has_credential
+            else f"{host} requires a credential ({answer})."
+        )
+        return RefusedError("AUTH", message, challenge=challenge)
     if status in (404, 410):
         path = printable(target.partition("?")[0])
         return RefusedError("NOT_FOUND", f"{host} has nothing at {path}; is the address right?")
@@ -45,16 +52,19 @@ def refusal(
         code = "RATE_LIMITED" if status == HTTPStatus.TOO_MANY_REQUESTS else f"HTTP_{status}"
         seconds = retry_after(response.headers.get("retry-after", ""))
         if seconds is None:
-            return UnavailableError(code, f"{summary}.")
+            return UnavailableError(code, f"{host} answered {answer}.")
         wait = min(seconds, float(DAY))
-        plan = f"; will try in {_duration(wait)}" if wait < seconds else ""
-        message = f"{summary} and asks to wait {_duration(seconds)}{plan}."
+        message = (
+            f"{host} answered {answer} and asks to wait {_duration(seconds)}; will try in {_duration(wait)}."
+            if wait < seconds
+            else f"{host} answered {answer} and asks to wait {_duration(seconds)}."
+        )
         return UnavailableError(code, message, retry_after=wait)
     if 400 <= status < 500:
-        return RefusedError(f"HTTP_{status}", f"{summary}.")
+        return RefusedError(f"HTTP_{status}", f"{host} answered {answer}.")
     if status in (204, 205):
-        return ProtocolViolationError("EMPTY_REPLY", f"{summary}: a reply without a body.")
-    return ProtocolViolationError(f"HTTP_{status}", f"{summary}, which is not expected here.")
+        return ProtocolViolationError("EMPTY_REPLY", f"{host} answered {answer}: a reply without a body.")
+    return ProtocolViolationError(f"HTTP_{status}", f"{host} answered {answer}, which is not expected here.")
 
 
 def _destination(location: str, url: CheckedUrl) -> str:

@@ -45,13 +45,25 @@ _SENTENCES: dict[type[Kind], Callable[[Any], str]] = {
     Kind.Format: lambda kind: (
         f"must be {FORMATS.get(kind.format, f'of the form “{printable(kind.format)}”')}"
     ),
-    Kind.MaxItems: lambda kind: f"must not have more than {_counted(kind.limit, 'entry', 'entries')}",
-    Kind.MaxLength: lambda kind: f"must not be longer than {_counted(kind.limit, 'character', 'characters')}",
-    Kind.MaxProperties: lambda kind: f"must not have more than {_counted(kind.limit, 'member', 'members')}",
+    Kind.MaxItems: lambda kind: _counted(
+        kind.limit, "must not have more than 1 entry", "must not have more than {count} entries"
+    ),
+    Kind.MaxLength: lambda kind: _counted(
+        kind.limit, "must not be longer than 1 character", "must not be longer than {count} characters"
+    ),
+    Kind.MaxProperties: lambda kind: _counted(
+        kind.limit, "must not have more than 1 member", "must not have more than {count} members"
+    ),
     Kind.Maximum: lambda kind: f"must be at most {kind.limit}",
-    Kind.MinItems: lambda kind: f"must have at least {_counted(kind.limit, 'entry', 'entries')}",
-    Kind.MinLength: lambda kind: f"must have at least {_counted(kind.limit, 'character', 'characters')}",
-    Kind.MinProperties: lambda kind: f"must have at least {_counted(kind.limit, 'member', 'members')}",
+    Kind.MinItems: lambda kind: _counted(
+        kind.limit, "must have at least 1 entry", "must have at least {count} entries"
+    ),
+    Kind.MinLength: lambda kind: _counted(
+        kind.limit, "must have at least 1 character", "must have at least {count} characters"
+    ),
+    Kind.MinProperties: lambda kind: _counted(
+        kind.limit, "must have at least 1 member", "must have at least {count} members"
+    ),
     Kind.Minimum: lambda kind: f"must be at least {kind.limit}",
     Kind.MultipleOf: lambda kind: f"must be a multiple of {kind.multiple_of}",
     Kind.Not: lambda _: "is what the vendor rules out",
@@ -100,7 +112,7 @@ def _join(words: Iterable[str]) -> str:
 
 
 def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+    return one if number == 1 else many.format(count=number)
 
 
 def place(path: Sequence[str | int]) -> str:

@@ -3,6 +3,7 @@ from typing import Any
 
 from django import forms
 from django.forms import BoundField
+from django.utils.translation import gettext_lazy as _
 
 from catalog.forms.retry_fields import RetryForm
 from catalog.models import Vendor
@@ -25,7 +26,7 @@ class AgentForm(ModelOperationForm):
         Agent._meta.get_field("parent"),
         queryset=Agent.objects.none(),
         to_field_name="slug",
-        empty_label="No other agent",
+        empty_label=_("No other agent"),
     )
     team = form_field(
         Agent._meta.get_field("team"),
@@ -61,23 +62,23 @@ class NewAgentForm(AgentForm):
     text = forms.CharField(
         max_length=MAX_TEXT_LENGTH,
         required=False,
-        label="What should it do?",
+        label=_("What should it do?"),
         widget=forms.Textarea(attrs={"rows": 6, "placeholder": EXAMPLE}),
-        help_text="One sentence per step. Pegboard proposes tools for each.",
+        help_text=_("One sentence per step. Pegboard proposes tools for each."),
     )
     field_order = ("text", "name")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].required = False
-        self.fields["name"].help_text = "Empty: the first words of the text."
+        self.fields["name"].help_text = _("Empty: the first words of the text.")
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
         if not values.get("name") and "name" not in self.errors:
             values["name"] = editing.title_from(values.get("text", ""))
             if not values["name"]:
-                self.add_error("name", "Enter what the agent should do, or a name.")
+                self.add_error("name", _("Enter what the agent should do, or a name."))
         return values
 
     def folded_fields(self) -> list[BoundField]:
@@ -87,9 +88,9 @@ class NewAgentForm(AgentForm):
 class AgentEditForm(RetryForm, AgentForm):
     """`named` are the vendors that are named for the agent; removed ones stay on offer."""
 
-    limits_vendors = forms.BooleanField(required=False, label="Only selected vendors")
+    limits_vendors = forms.BooleanField(required=False, label=_("Only selected vendors"))
     vendors = forms.ModelMultipleChoiceField(
-        queryset=Vendor.objects.none(), required=False, to_field_name="slug", label="Vendors"
+        queryset=Vendor.objects.none(), required=False, to_field_name="slug", label=_("Vendors")
     )
 
     def __init__(self, *args: Any, named: Sequence[Vendor], retry: Stated, **kwargs: Any) -> None:
@@ -112,7 +113,7 @@ class AgentEditForm(RetryForm, AgentForm):
         values = super().clean() or self.cleaned_data
         was_limited = self.initial.get("limits_vendors")
         if values.get("vendors") and not values.get("limits_vendors") and not was_limited:
-            self.add_error("vendors", "Select “Only selected vendors” too, or no vendor.")
+            self.add_error("vendors", _("Select “Only selected vendors” too, or no vendor."))
         return values
 
     def facts(self) -> dict[str, Any]:
@@ -141,7 +142,7 @@ class CopyAgentForm(ModelOperationForm):
     class Meta:
         model = Agent
         fields = ("name",)
-        labels = {"name": "Name of the copy"}
+        labels = {"name": _("Name of the copy")}
 
     def __init__(self, *args: Any, has_sub_agents: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -154,8 +155,8 @@ class AgentImportForm(OperationForm):
 
     file = forms.FileField(
         required=False,
-        label="File of an agent",
-        help_text="Download it in another Pegboard on the edit page of the agent.",
+        label=_("File of an agent"),
+        help_text=_("Download it in another Pegboard on the edit page of the agent."),
         widget=forms.ClearableFileInput(attrs={"accept": ".json,application/json"}),
     )
     text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
@@ -177,7 +178,8 @@ class AgentImportForm(OperationForm):
             body: bytes = upload.read(MAX_FILE_BYTES + 1)
             return body
         if not self.cleaned_data["text"]:
-            raise DomainError("invalid", "Choose a file.", fields={"file": "Choose a file."})
+            message = str(_("Choose a file."))
+            raise DomainError("invalid", message, fields={"file": message})
         return str(self.cleaned_data["text"]).encode()
 
 

@@ -134,16 +134,18 @@ class LogForm(forms.Form):
 
     key = forms.ChoiceField(label=gettext_lazy("API key"), required=False)
     environment = form_field(mocks.ENVIRONMENT)
-    tool = forms.ChoiceField(required=False)
+    tool = forms.ChoiceField(label=gettext_lazy("Tool"), required=False)
     since = forms.DateTimeField(
-        required=False, widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
+        label=gettext_lazy("Since"),
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
     )
 
     def __init__(self, *args: Any, names: list[str], keys: list[tuple[int, str]], **kwargs: Any) -> None:
         kwargs.setdefault("label_suffix", "")
         super().__init__(*args, **kwargs)
-        self.fields["tool"].choices = [("", "all"), *((name, name) for name in names)]  # type: ignore[attr-defined]
-        self.fields["key"].choices = [("", "any"), *((str(pk), name) for pk, name in keys)]  # type: ignore[attr-defined]
+        self.fields["tool"].choices = [("", _("all")), *((name, name) for name in names)]  # type: ignore[attr-defined]
+        self.fields["key"].choices = [("", _("any")), *((str(pk), name) for pk, name in keys)]  # type: ignore[attr-defined]
 
     def filters(self) -> dict[str, Any]:
         values = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}

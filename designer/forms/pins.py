@@ -39,15 +39,17 @@ class PinModeForm(OperationForm):
         [
             (
                 PinMode.CACHED,
-                "As published",
-                "Runtimes get the tool of the release, whatever the vendor changes.",
+                _("As published"),
+                _("Runtimes get the tool of the release, whatever the vendor changes."),
             ),
             (
                 PinMode.FRESH,
-                "Follow the vendor",
-                "A runtime that asks is shown the optional inputs and the outputs that the vendor has added "
-                "since, with your words in place. It is not shown what words or changes anything that was "
-                "there, would break calls, raises an alarm or waits for review.",
+                _("Follow the vendor"),
+                _(
+                    "A runtime that asks also gets the optional inputs and the outputs that the vendor has "
+                    "added since, with your texts. Changes of what was there, and changes that would break "
+                    "calls, raise an alarm or wait for review, are left out."
+                ),
             ),
         ],
         label=Pin._meta.get_field("mode").verbose_name,
@@ -68,9 +70,11 @@ class PinConfigurationForm(OperationForm):
 
     configuration = forms.ChoiceField(
         required=False,
-        label="Configuration of every call",
-        help_text="A model is not shown this input. What you choose stays as it is, whatever is kept "
-        "under its name later.",
+        label=_("Configuration of every call"),
+        help_text=_(
+            "The model does not see this input. The chosen value stays, even if another one is stored under "
+            "its name later."
+        ),
     )
 
     def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
@@ -86,11 +90,11 @@ class PinForm(OperationForm):
     """The agent that gets a tool, and the version of it."""
 
     agent = forms.ModelChoiceField(
-        queryset=Agent.objects.none(), required=False, to_field_name="slug", empty_label="A new agent"
+        queryset=Agent.objects.none(), required=False, to_field_name="slug", empty_label=_("A new agent")
     )
-    agent_name = form_field(Agent._meta.get_field("name"), required=False, label="Name of the new agent")
+    agent_name = form_field(Agent._meta.get_field("name"), required=False, label=_("Name of the new agent"))
     alias = form_field(Pin._meta.get_field("alias"))
-    ordinal = forms.TypedChoiceField(coerce=int, label="Version")
+    ordinal = forms.TypedChoiceField(coerce=int, label=_("Version"))
 
     def __init__(self, *args: Any, tool: Tool, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -178,12 +182,15 @@ class MovePinsForm(OperationForm):
     """The pins of a tree to move, each to one of its agents."""
 
     pins = forms.ModelMultipleChoiceField(
-        queryset=Pin.objects.none(), error_messages={"required": "Select the tools to move."}
+        queryset=Pin.objects.none(), error_messages={"required": _("Select the tools to move.")}
     )
     to = forms.ModelChoiceField(
-        queryset=Agent.objects.none(), to_field_name="slug", label="Move to", empty_label="Choose an agent"
+        queryset=Agent.objects.none(),
+        to_field_name="slug",
+        label=_("Move to"),
+        empty_label=_("Choose an agent"),
     )
-    alias = form_field(Pin._meta.get_field("alias"), label="Name for the model there")
+    alias = form_field(Pin._meta.get_field("alias"), label=_("Name for the model there"))
 
     def __init__(self, *args: Any, tree: Sequence[Agent], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -2,6 +2,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ MAX_LINES_LENGTH = 200_000
 class RehearsalForm(ModelOperationForm):
     """One sentence without its inputs; `names` are the tools and transfers that the agent shows."""
 
-    tool = forms.ChoiceField(label="Expected tool")
+    tool = forms.ChoiceField(label=_("Expected tool"))
     field_order = ("says", "tool")
 
     class Meta:
@@ -31,7 +32,7 @@ class RehearsalForm(ModelOperationForm):
 
     def __init__(self, *args: Any, names: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [("", "Choose a tool"), *((name, name) for name in names)]
+        choices = [("", _("Choose a tool")), *((name, name) for name in names)]
         self.fields["tool"].choices = choices  # type: ignore[attr-defined]
 
 
@@ -75,7 +76,7 @@ class RehearsalGateForm(ModelOperationForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         rows = [(str(row.pk), row.name) for row in judges.live()]
-        self.fields["judge"].choices = [(built_in.NAME, "Built-in evaluation"), *rows]  # type: ignore[attr-defined]
+        self.fields["judge"].choices = [(built_in.NAME, _("Built-in evaluation")), *rows]  # type: ignore[attr-defined]
 
 
 class JudgeForm(ModelOperationForm):
@@ -90,9 +91,11 @@ class JudgeForm(ModelOperationForm):
 class RehearsalLinesForm(OperationForm):
     lines = forms.CharField(
         max_length=MAX_LINES_LENGTH,
-        label="Several tests",
-        help_text="One on each line: what a user says => tool_name. What it says for the inputs may stand "
-        "behind the tool: => book_room city: Paris, nights: 3",
+        label=_("Several tests"),
+        help_text=_(
+            "One on each line: what a user says => tool_name. Values of inputs may follow the tool: => "
+            "book_room city: Paris, nights: 3"
+        ),
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
     )
 
@@ -101,7 +104,6 @@ class RehearsalLinesForm(OperationForm):
         signatures = {tool.name: as_shown(tool) for tool in tools}
         new_sentences = sentences.read_lines(self.cleaned_data["lines"], signatures)
         if not new_sentences:
-            raise DomainError(
-                "invalid", "Enter at least one line.", fields={"lines": "Enter at least one line."}
-            )
+            message = str(_("Enter at least one line."))
+            raise DomainError("invalid", message, fields={"lines": message})
         return new_sentences

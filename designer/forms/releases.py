@@ -2,6 +2,7 @@ from typing import Any
 
 from django import forms
 from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
 
 from designer.models import Channel, ChannelMove, Release, Retirement
 from designer.releases import publishing, retiring
@@ -11,7 +12,7 @@ from people.forms import ModelOperationForm, OperationForm, form_field
 class WhenForm(OperationForm):
     at = forms.DateTimeField(
         required=False,
-        label="At (UTC)",
+        label=_("At (UTC)"),
         widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M:%S", attrs={"type": "datetime-local", "step": 1}),
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"],
     )
@@ -35,7 +36,7 @@ class PublishForm(ModelOperationForm):
     def clean_reason(self) -> str:
         reason: str = self.cleaned_data["reason"].strip()
         if self.accepted() and not reason:
-            raise forms.ValidationError("Enter why the agent is published with failed checks.")
+            raise forms.ValidationError(_("Enter why the agent is published with failed checks."))
         return reason
 
     def facts(self) -> dict[str, Any]:
@@ -73,6 +74,6 @@ class RetireForm(ModelOperationForm):
 
     def __init__(self, *args: Any, name: str, is_in_use: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["name"].label = f"Type “{name}” to retire it although it is in use"
+        self.fields["name"].label = _("Type “{name}” to retire it although it is in use").format(name=name)
         if not is_in_use:
             del self.fields["name"]

@@ -157,7 +157,7 @@ class WordsForm(OperationForm):
     def _field(self, path: Path, now: Any) -> forms.Field:
         kind, subject = path[-1], path[-2] if len(path) > 1 else ""
         if path[0] == "effects":
-            label, yes, no = EFFECT_WORDS[kind]
+            label, yes, no = map(_, EFFECT_WORDS[kind])
             inherited_value = self.inherited[path]
             choice_text = _("nothing") if inherited_value is None else f"“{yes if inherited_value else no}”"
             layer_text = _("Your text (all agents)") if path in self.catalog else _("Vendor text")
@@ -206,7 +206,7 @@ class WordsForm(OperationForm):
 
     def _display_value(self, path: Path, value: Any) -> str:
         if path[0] == "effects":
-            return "" if value is None else EFFECT_WORDS[path[1]][1 if value else 2]
+            return "" if value is None else _(EFFECT_WORDS[path[1]][1 if value else 2])
         if path[-1] == "hidden":
             return _("Hidden") if value else _("Visible")
         return str(self._field_value(path, value))

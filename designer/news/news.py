@@ -17,6 +17,7 @@ from catalog.notifications import events, kinds, outbox
 from catalog.notifications.kinds import EventKind, NotificationText
 from catalog.notifications.models import Event, Notice
 from core.outbound.errors import printable
+from core.translatable import mark
 from designer.agents import agents
 from designer.models import Agent, ChannelMove, Follow, Pin, Release
 from designer.news import following
@@ -63,14 +64,16 @@ def describe_release(subject: str) -> NotificationText | None:
     if release.agent.removed_at:
         return None
     channel_names = channels.by_release(channels.states(release.agent)).get(release.number, [])
-    verb = "leads" if len(channel_names) == 1 else "lead"
+    names = " and ".join(f"“{name}”" for name in channel_names)
     channel_text = (
-        f"{' and '.join(f'“{name}”' for name in channel_names)} {verb} to it."
+        f"{names} leads to it."
+        if len(channel_names) == 1
+        else f"{names} lead to it."
         if channel_names
         else "No channel points to it yet."
     )
     author, note = printable(str(release.created_by), 150), printable(release.note, MAX_NOTE_SHOWN)
-    text = f"By {author}. {channel_text} {note}"
+    text = f"{mark(f'By {author}.')} {channel_text} {note}"
     facts = {
         "release": {
             "number": release.number,
@@ -81,9 +84,8 @@ def describe_release(subject: str) -> NotificationText | None:
         }
     }
     path = f"/agents/{release.agent.slug}/releases/{release.number}/"
-    return _build_notice(
-        release.agent, f"Release {release.number} of “{{}}” was published", text, path, facts
-    )
+    title = mark(f"Release {release.number} of “{printable(release.agent.name, 120)}” was published")
+    return _build_notice(release.agent, title, text, path, facts)
 
 
 def describe_move(subject: str) -> NotificationText | None:
@@ -91,10 +93,9 @@ def describe_move(subject: str) -> NotificationText | None:
     agent = move.channel.agent
     if agent.removed_at:
         return None
-    target_text = f"now points to release {move.release.number}" if move.release else "is closed"
     earlier_text = f" Before: release {move.before.number}." if move.before else ""
-    note = printable(move.note, MAX_NOTE_SHOWN)
-    text = f"{printable(str(move.moved_by), 150)} moved it.{earlier_text} {note}"
+    mover, note = printable(str(move.moved_by), 150), printable(move.note, MAX_NOTE_SHOWN)
+    text = f"{mark(f'{mover} moved it.')}{earlier_text} {note}"
     facts = {
         "channel": {
             "name": move.channel.name,
@@ -106,7 +107,13 @@ def describe_move(subject: str) -> NotificationText | None:
         }
     }
     path = f"/agents/{agent.slug}/channels/{move.channel.name}/"
-    return _build_notice(agent, f"“{move.channel.name}” of “{{}}” {target_text}", text, path, facts)
+    channel, name = move.channel.name, printable(agent.name, 120)
+    title = (
+        mark(f"“{channel}” of “{name}” now points to release {move.release.number}")
+        if move.release
+        else mark(f"“{channel}” of “{name}” is closed")
+    )
+    return _build_notice(agent, title, text, path, facts)
 
 
 def describe_behind(subject: str) -> NotificationText | None:
@@ -119,14 +126,13 @@ def describe_behind(subject: str) -> NotificationText | None:
     if not (count := rows.count()):
         return None
     pins = list(rows[:MAX_PINS])
-    moved = [
+    moves = ", ".join(
         f"“{pin.name}” from {_version(pin.version)} to {_version(pin.tool.current)}"
         for pin in pins[:MAX_NAMES]
-    ]
-    more = f" And {count - MAX_NAMES:,} more." if count > MAX_NAMES else ""
-    text = (
-        f"New versions: {', '.join(moved)}.{more} Pinned versions change only when a designer updates them."
     )
+    more = f" And {count - MAX_NAMES:,} more." if count > MAX_NAMES else ""
+    text = f"New versions: {moves}." + more
+    text += " Pinned versions change only when a designer updates them."
     facts = {
         "count": count,
         "pins": [
@@ -139,7 +145,8 @@ def describe_behind(subject: str) -> NotificationText | None:
             for pin in pins
         ],
     }
-    title = "1 update for “{}”" if count == 1 else f"{count:,} updates for “{{}}”"
+    name = printable(agent.name, 120)
+    title = mark(f"1 update for “{name}”") if count == 1 else mark(f"{count:,} updates for “{name}”")
     return _build_notice(agent, title, text, f"/agents/{agent.slug}/upgrades/", facts)
 
 
@@ -259,7 +266,7 @@ def _move(subject: str) -> ChannelMove:
 def _build_notice(agent: Agent, title: str, says: str, path: str, facts: dict[str, Any]) -> NotificationText:
     name = printable(agent.name, 120)
     about = {"agent": {"slug": agent.slug, "name": name}}
-    return NotificationText(title.format(name), says.strip(), path, {**about, **facts}, agent=agent.pk)
+    return NotificationText(title, says.strip(), path, {**about, **facts}, agent=agent.pk)
 
 
 def _version(version: Any) -> str:

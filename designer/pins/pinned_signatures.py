@@ -78,7 +78,12 @@ def retry_of(pin: Pin) -> Resolved:
 
 def misfits_of(pin: Pin) -> list[Misfit]:
     """Return tuned texts that the pinned version has no member for."""
-    return misfits(pin.version.decoded(), merged(words_about(pin.tool), agent_words(pin)))
+    return misfits(pin.version.decoded(), words_of_pin(pin))
+
+
+def words_of_pin(pin: Pin) -> Words:
+    """Return the tuned texts for all agents and those of the agent, which replace them."""
+    return merged(words_about(pin.tool), agent_words(pin))
 
 
 def stale_of(pin: Pin) -> list[Stale]:

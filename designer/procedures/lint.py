@@ -38,7 +38,7 @@ _STATES: Mapping[str, tuple[str, str, str, str]] = {
     "withdrawn": (
         "tool_withdrawn",
         _("The vendor has withdrawn “{tool}()”, so it will not work."),
-        _("Take another tool, or take it out of the text."),
+        _("Use another tool, or remove it from the text."),
         "warning",
     ),
     "held": (
@@ -56,22 +56,22 @@ _STATES: Mapping[str, tuple[str, str, str, str]] = {
     "removed": (
         "not_pinned",
         _("“{tool}()” is not pinned by this agent any more."),
-        _("Pin it again, or take it out of the text."),
+        _("Pin it again, or remove it from the text."),
         "error",
     ),
 }
 _GONE: Mapping[str, tuple[str, str]] = {
     "removed": (
         _("“{agent}” was removed, so no transfer to it is possible."),
-        _("Take {name}() out of the text."),
+        _("Remove {name}() from the text."),
     ),
     "archived": (
         _("“{agent}” is archived, so no transfer to it is possible."),
-        _("Bring it back, or take {name}() out."),
+        _("Restore the agent, or remove {name}() from the text."),
     ),
     "moved": (
         _("“{agent}” is no sub-agent of this agent any more."),
-        _("Take {name}() out of the text, or move the agent back below this one."),
+        _("Remove {name}() from the text, or move the agent back below this one."),
     ),
 }
 
@@ -176,7 +176,7 @@ class _LintedText:
             name_to_pin = "" if reference.is_ambiguous else name
             return _issue(piece, "ambiguous_reference", message, fix, {"name": name}, name=name_to_pin)
         if others.agents:
-            message = _("“{name}()” is a tool of {agents}, and this agent is not shown it.")
+            message = _("“{name}()” is a tool of {agents}; the model of this agent does not see it.")
             fix = _("Pin it here too, or transfer to that agent.")
             values = {"name": name, "agents": _list_agents(others.agents[:3])}
             return _issue(piece, "other_agents_tool", message, fix, values, name=name, tool=others.tool)
@@ -307,9 +307,9 @@ class _LintedText:
             column=offset - text.rfind("\n", 0, offset) - 1,
             code="authentication_without_tool",
             severity="warning",
-            message=Wording(_("The text relies on an authentication, and no tool proves who the caller is.")),
+            message=Wording(_("The text expects an identified caller, and no tool identifies callers.")),
             fix=Wording(
-                _("Pin a tool that checks it, or state who checks it before the conversation begins.")
+                _("Pin a tool that does, or state who identifies callers before the conversation begins.")
             ),
         )
 
@@ -406,7 +406,7 @@ def _check_members(piece: Piece, reference: Reference, tool: VocabularyTool) -> 
         names = {output.id: output.name for output in tool.outputs}
         for member in reference.members:
             if member.id not in names:
-                message = _("“{tool}()” returns no “{output}”.")
+                message = _("“{tool}()” has no output “{output}”.")
                 values = {"tool": tool.name, "output": member.id}
                 yield _issue(piece, "unknown_output", message, _list_returned(names.values()), values)
     if reference.kind != "input":
@@ -416,11 +416,11 @@ def _check_members(piece: Piece, reference: Reference, tool: VocabularyTool) -> 
         known_input = inputs.get(member.id)
         if known_input is None and member.id in tool.hidden:
             message = _("“{input}” of “{tool}()” is hidden from the model.")
-            fix = _("Show it in the pin, or take it out of the text.")
+            fix = _("Show it in the pin, or remove it from the text.")
             yield _issue(piece, "unknown_input", message, fix, {"input": member.id, "tool": tool.name})
         elif known_input is None:
             names_ = [row.name for row in tool.inputs]
-            message = _("“{tool}()” takes no “{input}”.")
+            message = _("“{tool}()” has no input “{input}”.")
             values = {"tool": tool.name, "input": member.id}
             yield _issue(piece, "unknown_input", message, _list_accepted(names_), values)
         elif member.literal and known_input.allowed and member.literal not in known_input.allowed:
@@ -479,12 +479,12 @@ def _list_agents(names: Sequence[str]) -> str | Wording:
 
 
 def _list_accepted(names: Collection[str]) -> Wording:
-    template = _("It takes {names}.") if names else _("It takes nothing.")
+    template = _("It accepts {names}.") if names else _("It has no inputs.")
     return Wording(template, {"names": _first_names(names)})
 
 
 def _list_returned(names: Collection[str]) -> Wording:
-    return Wording(_("It returns {names}."), {"names": _first_names(names)})
+    return Wording(_("Its outputs are {names}."), {"names": _first_names(names)})
 
 
 def _first_names(names: Collection[str]) -> str:

@@ -215,7 +215,7 @@ class _Catalog:
             to_do = _("Choose an implementation in the environment.")
             yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do, stops_publishing=True)
         elif runs.runs == "latent":
-            message = _("Nothing runs for it here, so the model gives its output itself.")
+            message = _("Nothing runs this tool here, so the model writes its output.")
             yield Obstacle("latent", "asks", message, _("Send the output with the call, or after it."))
         elif activity and kinds.get(activity.kind).acts:
             if reason := self.activity_reach.refusal(slugs, activity):
@@ -254,10 +254,8 @@ class _Catalog:
                 "secret_missing", "stops", message, _("Ask an administrator to enter it there."), page
             )
         if needs.user and not self.user_access.user:
-            message = _("It has to know who its user is.")
-            yield Obstacle(
-                "user_needed", "asks", message, _("Let the runtime say in each call who the user is.")
-            )
+            message = _("It needs to know its user.")
+            yield Obstacle("user_needed", "asks", message, _("Let the runtime name the user in each call."))
         for provider, scopes in needs.providers.items():
             grant = self.user_access.grants.get((endpoint.pk, provider))
             if grant and grant.covers(scopes):
@@ -280,7 +278,7 @@ class _Catalog:
                 message = _("The user was asked to authorize it at “{provider}”, and has not yet.").format(
                     provider=printable(provider, 100)
                 )
-            to_do = _("Call it: the answer says where the user does that.")
+            to_do = _("Call the tool: the reply has the address where the user authorizes it.")
             yield Obstacle("grant_missing", "asks", message, to_do)
 
     def review_obstacles(self, row: ToolVersion) -> Iterator[Obstacle]:
@@ -313,7 +311,7 @@ class _Catalog:
             message = (
                 _("The credential for its vendor needs a sign-in.")
                 if state == SignInState.NEEDS_SIGN_IN
-                else _("The credential for its vendor is refused by the vendor.")
+                else _("The vendor refuses the credential.")
             )
             page = RepairPage("credential", credential.pk, _("Renew the credential"))
             to_do = _("Ask an administrator to renew the credential.")
@@ -390,7 +388,7 @@ def _versions() -> CompiledQuery[ToolVersion]:
 _DAMAGED = Obstacle(
     "release_damaged",
     "stops",
-    "The catalog's version is not the one that was released.",
+    "The catalog's version of this tool differs from the released one.",
     "Restore the database, or publish another release.",
 )
 

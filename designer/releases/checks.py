@@ -47,6 +47,7 @@ class CheckedTool:
 
     misfits: tuned texts that the pinned version has no member for, each with whether it would expose what the
         designer hid.
+    is_tuned: it has tuned texts.
     breaks: what the version removes compared with the released one.
     outside, outside_where: why the agent may not use the vendor, and the page where that can be changed.
     """
@@ -61,6 +62,7 @@ class CheckedTool:
     outside: str = ""
     outside_where: str = ""
     misfits: tuple[tuple[str, bool], ...] = ()
+    is_tuned: bool = False
     breaks: tuple[str, ...] = ()
 
 
@@ -78,6 +80,7 @@ class CheckedAgent:
     """One agent of a tree.
 
     sub_agent: its name, "" for the agent that is published.
+    limits_vendors: it may not use the tools of all vendors.
     carried: its draft in each format, by the format's label.
     strands: tools that become other tools for clients that know versions, with what their callers lose.
     """
@@ -89,6 +92,7 @@ class CheckedAgent:
     budget: LimitOfTokens | None = None
     more: tuple[Check, ...] = ()
     sub_agent: str = ""
+    limits_vendors: bool = False
     rehearsed: RehearsalComparison | None = None
 
 
@@ -103,7 +107,7 @@ def rule(function: Rule) -> Rule:
 
 def checks(*tree: CheckedAgent) -> list[Check]:
     """Return all checks, the worst first. An `ok` is listed once, if the rule finds no problem in any
-    agent.
+    agent. A rule that had nothing to check yields no `ok`.
     """
     result: list[Check] = []
     more: Rule = attrgetter("more")
@@ -134,7 +138,7 @@ def not_accepted(found: Iterable[Check], accept: Iterable[str], *, is_admin: boo
 
 @rule
 def reviews(facts: CheckedAgent) -> Iterator[Check]:
-    is_clean = True
+    is_clean = bool(facts.tools)
     for tool in facts.tools:
         where = tool.review_where or tool.where
         if tool.blocked:
@@ -152,12 +156,18 @@ def reviews(facts: CheckedAgent) -> Iterator[Check]:
             )
         elif tool.under_review:
             message = Wording(
-                _("“{tool}” is under review: {reason}"), {"tool": tool.name, "reason": tool.under_review}
+                _("“{tool}” has an open finding in review: {reason}"),
+                {"tool": tool.name, "reason": tool.under_review},
             )
             yield Check(code="version_under_review", severity="warning", message=message, where=where)
         is_clean = is_clean and not (tool.blocked or tool.held or tool.under_review)
     if is_clean:
-        message = Wording(_("No pinned version waits for review."))
+        message = Wording(
+            _(
+                "Review: no pinned tool is blocked or held, and none has an open finding of medium or high "
+                "severity."
+            )
+        )
         yield Check(code="review", severity="ok", message=message)
 
 
@@ -165,11 +175,15 @@ def reviews(facts: CheckedAgent) -> Iterator[Check]:
 def offered(facts: CheckedAgent) -> Iterator[Check]:
     withdrawn = [tool for tool in facts.tools if tool.gone]
     for tool in withdrawn:
-        template = _("“{tool}”: {reason} The release holds its words all the same; calls of it may fail.")
+        template = _(
+            "“{tool}”: {reason} The release still contains the tool, but its calls may fail. Unpin it, or "
+            "ask the vendor."
+        )
         message = Wording(template, {"tool": tool.name, "reason": tool.gone})
         yield Check(code="tool_withdrawn", severity="warning", message=message, where=tool.where)
-    if not withdrawn:
-        yield Check(code="offered", severity="ok", message=Wording(_("The vendors offer every tool.")))
+    if facts.tools and not withdrawn:
+        message = Wording(_("The vendors still list every pinned tool."))
+        yield Check(code="offered", severity="ok", message=message)
 
 
 @rule
@@ -183,14 +197,14 @@ def vendors(facts: CheckedAgent) -> Iterator[Check]:
             where=tool.outside_where,
             accepted_by="designer",
         )
-    if not not_allowed:
-        message = Wording(_("Every tool is of a vendor that the agent may use."))
+    if facts.limits_vendors and facts.tools and not not_allowed:
+        message = Wording(_("The agent may use the vendors of all its tools."))
         yield Check(code="vendors", severity="ok", message=message)
 
 
 @rule
 def words(facts: CheckedAgent) -> Iterator[Check]:
-    is_clean = True
+    is_clean = any(tool.is_tuned for tool in facts.tools)
     for tool in facts.tools:
         for message, exposes in tool.misfits:
             is_clean, message = False, _about(tool.name, message)
@@ -205,7 +219,7 @@ def words(facts: CheckedAgent) -> Iterator[Check]:
             else:
                 yield Check(code="words_set_aside", severity="warning", message=message, where=tool.where)
     if is_clean:
-        message = Wording(_("All of your words fit the pinned versions."))
+        message = Wording(_("Your texts and presets fit the pinned versions of the tools."))
         yield Check(code="words", severity="ok", message=message)
 
 
@@ -217,7 +231,7 @@ def names(facts: CheckedAgent) -> Iterator[Check]:
     names = Counter(name.casefold() for name in names_in_use)
     clashing = [name for name in names_in_use if names[name.casefold()] > 1]
     for name in clashing:
-        template = _("A model would know two tools as “{name}”. Call one of them something else.")
+        template = _("Two tools have the name “{name}” for the model. Rename one of them.")
         yield Check(
             code="name_clash",
             severity="error",
@@ -225,15 +239,18 @@ def names(facts: CheckedAgent) -> Iterator[Check]:
             where=page_by_tool.get(name, ""),
             accepted_by="designer",
         )
-    if not clashing:
-        yield Check(code="names", severity="ok", message=Wording(_("Every tool has a name of its own.")))
+    if names and not clashing:
+        yield Check(code="names", severity="ok", message=Wording(_("No two tools have the same name.")))
 
 
 @rule
 def breaks(facts: CheckedAgent) -> Iterator[Check]:
     for tool in facts.tools:
         if tool.breaks:
-            template = _("“{tool}” moves to a version that breaks what worked: {changes}")
+            template = _(
+                "“{tool}” has another version than in the last release, and calls that worked may fail: "
+                "{changes}"
+            )
             changes = first_sentences(tool.breaks, REASONS_SHOWN)
             message = Wording(template, {"tool": tool.name, "changes": changes})
             yield Check(code="breaking_move", severity="warning", message=message, where=tool.where)
@@ -244,7 +261,7 @@ def ids(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
     template = _(
         "“{tool}” gets another id for A2T clients and a new major version for OXP clients, because their "
-        "calls may fail: {changes} The present id and version work as before while a release contains them."
+        "calls may fail: {changes} The current id and version keep working while a release contains them."
     )
     for name, breaks in facts.strands.items():
         message = Wording(template, {"tool": name, "changes": first_sentences(breaks, REASONS_SHOWN)})
@@ -256,12 +273,12 @@ def ids(facts: CheckedAgent) -> Iterator[Check]:
 @rule
 def formats(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
-    is_clean = True
+    is_clean = bool(facts.draft.tools and facts.carried)
     for label, carried in facts.carried:
         if carried.left_out:
             blocking, count = carried.blocking, len(carried.fitting.tools)
             message = Wording(
-                _("{format} carries {count} of {total} tools: {reasons}"),
+                _("The export for {format} contains only {count} of {total} tools: {reasons}"),
                 {
                     "format": label,
                     "count": count,
@@ -273,7 +290,10 @@ def formats(facts: CheckedAgent) -> Iterator[Check]:
             yield Check(code="format_cannot_carry", severity="warning", message=message, where=page)
         elif warnings := [remark for remark in carried.remarks if remark.level == "warns"]:
             reasons = first_sentences((remark.message for remark in warnings), REASONS_SHOWN)
-            message = Wording(_("{format} may be refused: {reasons}"), {"format": label, "reasons": reasons})
+            message = Wording(
+                _("A provider may refuse the export for {format}: {reasons}"),
+                {"format": label, "reasons": reasons},
+            )
             yield Check(
                 code="format_may_refuse",
                 severity="warning",
@@ -284,7 +304,8 @@ def formats(facts: CheckedAgent) -> Iterator[Check]:
             continue
         is_clean = False
     if is_clean:
-        yield Check(code="formats", severity="ok", message=Wording(_("Every format carries every tool.")))
+        message = Wording(_("Every export format contains all tools of the agent."))
+        yield Check(code="formats", severity="ok", message=message)
 
 
 @rule
@@ -300,10 +321,13 @@ def budget(facts: CheckedAgent) -> Iterator[Check]:
     tokens += sum(estimate_tokens(procedure.text) for procedure in facts.draft.procedures)
     figures = {"tokens": Count(tokens), "allowed": Count(facts.budget.tokens)}
     if tokens <= facts.budget.tokens:
-        template = _("Tools and procedures take ~{tokens} of the {allowed} tokens that the agent may take.")
+        template = _("Tools and procedures use ~{tokens} tokens of each request. The limit is {allowed}.")
         yield Check(code="budget", severity="ok", message=Wording(template, figures))
         return
-    template = _("Tools and procedures take ~{tokens} tokens of a request; the agent may take {allowed}.")
+    template = _(
+        "Tools and procedures use ~{tokens} tokens of each request, and the limit is {allowed}. Shorten "
+        "texts, unpin tools or raise the limit."
+    )
     yield Check(
         code="budget_exceeded",
         severity="error" if facts.budget.stops else "warning",
@@ -345,10 +369,12 @@ def rehearsals(facts: CheckedAgent) -> Iterator[Check]:
         )
         return
     if gate_state == "below":
-        sentences.append(Wording(_("The agent asks for {count}."), {"count": comparison.at_least}))
+        sentences.append(
+            Wording(_("At least {count} have to pass before a release."), {"count": comparison.at_least})
+        )
     if comparison.worse:
         changes = first_sentences((flip.sentence for flip in comparison.worse), REASONS_SHOWN)
-        sentences.append(Wording(_("Worse than there: {changes}"), {"changes": changes}))
+        sentences.append(Wording(_("These tests passed then and fail now: {changes}"), {"changes": changes}))
     yield Check(
         code="rehearsal_gate",
         severity=severity,
@@ -359,11 +385,13 @@ def rehearsals(facts: CheckedAgent) -> Iterator[Check]:
 
 
 def _describe_figures(now: Figure, comparison: RehearsalComparison) -> Wording:
-    figures: dict[str, Any] = {"now": now.wording}
+    values: dict[str, Any] = {"passed": now.right, "total": now.total}
     if comparison.before is None:
-        return Wording(_("{now} tests passed."), figures)
-    figures |= {"before": comparison.before.wording, "release": comparison.against}
-    return Wording(_("{now} tests passed, was {before} in release {release}."), figures)
+        return Wording(_("{passed} of {total} tests passed."), values)
+    before = comparison.before
+    values |= {"passed_before": before.right, "total_before": before.total, "release": comparison.against}
+    template = _("{passed} of {total} tests passed, {passed_before} of {total_before} in release {release}.")
+    return Wording(template, values)
 
 
 def _about(name: str, message: str) -> Wording:

@@ -27,6 +27,7 @@ from designer.rehearsals.results import RehearsalComparison
 from designer.releases import effective_versions, rehearsed
 from designer.releases.checks import Check, CheckedAgent, CheckedTool, LimitOfTokens, checks
 from designer.releases.composition import Node
+from designer.signatures.words import NOTHING
 from people.models import User
 from protocols.signature import from_json
 
@@ -120,6 +121,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
                     *readiness_checks(node.pins, tree[0].agent, draft_facts.readiness_at(agent.slug)),
                 ),
                 sub_agent=agent.name if node != tree[0] else "",
+                limits_vendors=bool(allowed[agent.pk].limits),
                 rehearsed=draft_facts.rehearsals.get(agent.pk),
             )
         )
@@ -153,6 +155,7 @@ def _checked_tool(
         gone=gone,
         outside=usable.refusal(agent, pin.tool, is_pinned=True),
         outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
+        is_tuned=pinned_signatures.words_of_pin(pin) != NOTHING,
         misfits=tuple((misfit.message, misfit.exposes) for misfit in pinned_signatures.misfits_of(pin)),
         breaks=breaks,
     )
@@ -222,8 +225,8 @@ def _check_procedures(
         where = reverse("procedure", args=[node.agent.slug, procedure.slug])
         if procedure.pk in unsaved:
             template = _(
-                "“{procedure}”: what you have typed there is not saved, so the release does not hold it. "
-                "Save or discard it."
+                "“{procedure}” has changes that are not saved, so the release does not contain them. Save or "
+                "discard them."
             )
             message = Wording(template, {"procedure": procedure})
             yield Check(code="unsaved_text", severity="warning", message=message, where=where)
@@ -252,9 +255,8 @@ def _check_procedures(
             about=issue.about,
         )
     if is_clean:
-        yield Check(
-            code="procedures", severity="ok", message=Wording(_("The procedures name tools that are there."))
-        )
+        message = Wording(_("The agent has every tool, input and output that its procedures name."))
+        yield Check(code="procedures", severity="ok", message=message)
 
 
 def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:

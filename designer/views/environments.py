@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from catalog.models import Activity, ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
-from core.translating import translated
+from core.stored_sentences import translate_sentence
 from designer.environments import environments, mocks
 from designer.environments.environments import BoundTool
 from designer.errors import ChecksFailedError
@@ -87,7 +87,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             if "do" in request.POST:
                 form.refuse(error)
-            refusal = " ".join(map(translated, (error.message, *error.fields.values())))
+            refusal = " ".join(map(translate_sentence, (error.message, *error.fields.values())))
             if isinstance(error, ChecksFailedError):
                 codes = set(error.failed_codes)
     rows = _rows(agent, page_pins, places, request)
@@ -121,7 +121,7 @@ def environment_default(request: HttpRequest, slug: str, env: str) -> HttpRespon
     try:
         binding_moves.make_default(row, actor=person(request), is_default=is_default, acceptance=acceptance)
     except DomainError as error:
-        messages.error(request, " ".join(map(translated, (error.message, *error.fields.values()))))
+        messages.error(request, " ".join(map(translate_sentence, (error.message, *error.fields.values()))))
         codes = error.failed_codes if isinstance(error, ChecksFailedError) else acceptance.codes
         query = urlencode({"default": row.name, "accept": codes}, doseq=True)
         return redirect(f"{page}?{query}" if codes else page)
@@ -172,7 +172,8 @@ def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse
     try:
         count = mocks.bind_all(row, actor=person(request))
     except DomainError as error:
-        messages.error(request, " ".join(map(translated, (error.message, *list(error.fields.values())[:3]))))
+        sentences = (error.message, *list(error.fields.values())[:3])
+        messages.error(request, " ".join(map(translate_sentence, sentences)))
     else:
         message = ngettext(
             "One tool now uses mocks. No tool in “{name}” calls a vendor.",

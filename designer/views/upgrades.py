@@ -18,7 +18,7 @@ from catalog.views.asked import number
 from core.errors import DomainError
 from core.numbered_pages import page_of
 from core.outbound.errors import printable
-from core.translating import translated
+from core.stored_sentences import translate_sentence
 from designer.environments import activity_updates, environments
 from designer.errors import ChecksFailedError
 from designer.models import Agent, Environment, Pin
@@ -149,7 +149,7 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
                 acceptance=acceptance,
             )
     except DomainError as error:
-        messages.error(request, " ".join(map(translated, (error.message, *error.fields.values()))))
+        messages.error(request, " ".join(map(translate_sentence, (error.message, *error.fields.values()))))
         codes = error.failed_codes if isinstance(error, ChecksFailedError) else acceptance.codes
         move = {"refused": pin.pk, "environment": env, "version": version.pk}
         former = {"from": request.POST.get("from", ""), "accept": codes}
@@ -201,7 +201,7 @@ def _report_moves(request: HttpRequest, results: Sequence[MoveResult], done: Seq
             )
         else:
             for lost_words in row.upgrade.lost:
-                messages.warning(request, translated(lost_words.message))
+                messages.warning(request, translate_sentence(lost_words.message))
     if request.POST.get("undo") and done:
         names = ", ".join(f"“{row.name}”" for row in done[:5])
         message = _("Undone: {names} and {count} more.") if len(done) > 5 else _("Undone: {names}.")

@@ -19,7 +19,7 @@ from catalog.rules.sensitive_values import restore
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError
-from core.translating import translated
+from core.stored_sentences import translate_sentence
 from execution.activities import kinds
 from execution.activities.callees import Callee, CalleeReference, CalleesByReference
 from execution.activities.http_request import Template
@@ -155,7 +155,7 @@ class ActivityEditor(ABC):
             except DomainError as error:
                 self.faults = [ActivityFault("", error.code, error.message)]
         for fault in self.faults:
-            self._messages[fault.place].append(translated(fault.message))
+            self._messages[fault.place].append(translate_sentence(fault.message))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -239,7 +239,11 @@ class ActivityEditor(ABC):
 
     def other_messages(self) -> list[str]:
         """Return the faults that no row shows. The page calls it after the rows."""
-        return [translated(fault.message) for fault in self.faults if fault.place not in self._rendered_paths]
+        return [
+            translate_sentence(fault.message)
+            for fault in self.faults
+            if fault.place not in self._rendered_paths
+        ]
 
     def refuse(self, error: DomainError) -> None:
         """Add the faults of an error at their fields."""
@@ -247,6 +251,6 @@ class ActivityEditor(ABC):
         for place, message in error.fields.items():
             if place not in fault_paths and place not in self.head.fields:
                 self.faults = [*self.faults, ActivityFault(place, error.code, message)]
-                self._messages[place].append(translated(message))
+                self._messages[place].append(translate_sentence(message))
         if not error.fields or not error.fields.keys().isdisjoint(self.head.fields):
             self.head.refuse(error)

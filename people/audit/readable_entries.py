@@ -6,15 +6,21 @@ from typing import Any
 from django.apps import apps
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Field
+from django.utils.translation import gettext
 
 from core.readable_changes import ReadableChange, describe_facts, is_structure, label_of
+from core.translatable import mark
 from core.translating import translated
 from people.models import KEY_KINDS, AuditEntry
 
 SUMMARIZED = 4
 _DIGEST = re.compile(r"\b[0-9a-f]{32}")
 # Members that are no field and no plain words.
-LABELS = {"replaced": "Vendor text at that time", "against": "Tuned version", "retry": "Retries"}
+LABELS = {
+    "replaced": mark("Vendor text at that time"),
+    "against": mark("Tuned version"),
+    "retry": mark("Retries"),
+}
 
 
 def read_entry(entry: AuditEntry) -> list[ReadableChange]:
@@ -61,6 +67,6 @@ def _labelled(kind: str, name: str, value: Any) -> tuple[str, Any]:
     except FieldDoesNotExist:
         field = None
     if name in LABELS or not isinstance(field, Field):
-        return LABELS.get(name, label_of(name)), value
+        return gettext(LABELS.get(name, label_of(name))), value
     choices = dict(field.flatchoices) if isinstance(value, str) else {}
-    return label_of(str(field.verbose_name)), str(choices.get(value, value)) if choices else value
+    return gettext(label_of(str(field.verbose_name))), str(choices.get(value, value)) if choices else value

@@ -12,6 +12,7 @@ from catalog.credentials.oauth.errors import moment, sign_in_again
 from catalog.credentials.oauth.token_replies import words_of
 from catalog.models import Grant
 from catalog.models.vendors import OAuthKind
+from core.translatable import mark
 
 SOON = timedelta(days=1)
 NEXT_WEEK = timedelta(days=7)
@@ -183,7 +184,7 @@ def _without_renewal(grant: Grant, now: datetime) -> tuple[SignInState, str, Rem
         return None
     if grant.expires_at <= now:
         message = sign_in_again(
-            grant.expires_at, "the token is over, and the server gave nothing to renew it with"
+            grant.expires_at, mark("the token is over, and the server gave nothing to renew it with")
         )
         return SignInState.NEEDS_SIGN_IN, message, Remedy.SIGN_IN
     until = _("It ends at {date}, and the server gave nothing to renew it with.").format(

@@ -24,6 +24,7 @@ from catalog.rules.inspection.folding import BOUNDARY, folded
 from catalog.rules.inspection.letters import LOOKS_LIKE, MIXED, latin, legible
 from catalog.rules.inspection.texts import Text, texts
 from core.invisible_characters import HIDDEN, Found, decoded_tags, hidden, name_of
+from core.translatable import mark
 from protocols.signature import Signature
 
 __all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
@@ -110,19 +111,20 @@ class _WorstAlarms:
 
 
 def _inspect_text(text: Text, rules: list[TextRule], worst_alarms: _WorstAlarms) -> None:
+    position = text.where
     first_by_code: dict[str, Found] = {}
     for hidden_run in hidden(text.value):
         first_by_code.setdefault(hidden_run.kind.code, hidden_run)
     for code, run in first_by_code.items():
         description = run.kind.description
         if hidden_text := decoded_tags(text.value[run.start : run.end]):
-            description = f"{description}, spelling “{hidden_text[:80]}”"
-        message = f"The {text.where} contains {description}: {excerpt(text.value, run.start, run.end)}."
+            description = mark(f"{description}, spelling “{hidden_text[:80]}”")
+        message = f"The {position} contains {description}: {excerpt(text.value, run.start, run.end)}."
         worst_alarms.add(Alarm(code, characters.SEVERITIES[run.kind], message))
     if not text.value.isascii() and (mixed := MIXED.search(text.value)):
         letter = next(character for character in mixed[0] if ord(character) in LOOKS_LIKE)
-        look_alike = f"{name_of(letter)}, which looks like “{latin(letter)}”"
-        message = f"The {text.where} contains {look_alike}: {excerpt(text.value, *mixed.span())}."
+        look_alike = mark(f"{name_of(letter)}, which looks like “{latin(letter)}”")
+        message = f"The {position} contains {look_alike}: {excerpt(text.value, *mixed.span())}."
         worst_alarms.add(Alarm("MIXED_SCRIPT", "high" if text.is_name else "medium", message))
     forms = _Forms(_readable(text.value))
     for rule in rules:
@@ -130,5 +132,6 @@ def _inspect_text(text: Text, rules: list[TextRule], worst_alarms: _WorstAlarms)
         if hit := rule.find(form):
             is_plain = not rule.folds and len(forms.plain) == len(form)
             quote = excerpt(forms.plain if is_plain else form, hit.start, hit.end)
-            message = f"The {text.where} {hit.claim or rule.claim}: {quote}."
+            claim = hit.claim or rule.claim
+            message = f"The {position} {claim}: {quote}."
             worst_alarms.add(Alarm(rule.code, hit.severity or rule.severity, message))

@@ -5,6 +5,7 @@ import binascii
 import re
 
 from catalog.rules.inspection.alarms import AlarmMatch, text_rule
+from core.translatable import mark
 
 COMMENT = re.compile(r"<!--(?:[^-]|-(?!->)){0,300}(?:-->)?")
 STYLE = re.compile(
@@ -131,7 +132,7 @@ def encoded(text: str) -> AlarmMatch | None:
     for match in (blob for run in LONG_RUN.finditer(text) for blob in BLOB.finditer(text, *run.span())):
         if decoded := _decoded(match.group()):
             return AlarmMatch(
-                match.start(), match.end(), "high", f"hides a text in an encoded one, “{decoded[:80]}”,"
+                match.start(), match.end(), "high", mark(f"hides a text in an encoded one, “{decoded[:80]}”,")
             )
         if low_hit is None and RANDOM.match(match.group()):
             low_hit = AlarmMatch(match.start(), match.end())

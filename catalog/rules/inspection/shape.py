@@ -8,6 +8,7 @@ from contextlib import suppress
 from catalog.rules.inspection.alarms import AlarmMatch, Severity, signature_rule, text_rule
 from catalog.rules.inspection.characters import spelled
 from core.schema import SchemaBoundsError, read_document, subschemas
+from core.translatable import mark
 from protocols import parameters as json_schema
 from protocols.signature import Signature
 
@@ -130,7 +131,7 @@ def claim(signature: Signature) -> Verdict:
     claims = signature.annotations
     if not DESTROYING.match(signature.name) or not (claims.read_only or claims.destructive is False):
         return None
-    statement = "that it only reads" if claims.read_only else "that it destroys nothing"
+    statement = mark("that it only reads") if claims.read_only else mark("that it destroys nothing")
     return "medium", f"It is called {_quoted(signature.name)} and claims {statement}."
 
 

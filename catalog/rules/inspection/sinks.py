@@ -32,12 +32,13 @@ def find_free_text(signature: Signature, before: Signature | None) -> Alarm | No
     ]
     if not free_inputs:
         return None
-    now = "now " if before else ""
-    return Alarm(
-        "FREE_TEXT",
-        "low",
-        f"A call {now}has to fill {join_names(free_inputs)} with text of a model's choosing.",
+    names = join_names(free_inputs)
+    message = (
+        f"A call now has to fill {names} with text of a model's choosing."
+        if before
+        else f"A call has to fill {names} with text of a model's choosing."
     )
+    return Alarm("FREE_TEXT", "low", message)
 
 
 def _must_be_written(parameter: Parameter) -> bool:

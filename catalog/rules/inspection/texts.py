@@ -5,14 +5,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from core.translatable import mark
 from protocols.signature import Signature
 
-SIDES = {"inputs": "input", "outputs": "output"}
+SIDES = {"inputs": mark("input"), "outputs": mark("output")}
 # The values of NORMAL_FORM are words of Pegboard, not of the vendor. The members of OPEN contain the vendor's
 # JSON, so their member names are texts too.
 NORMAL_FORM = frozenset({"type", "kind"})
 OPEN = frozenset({"schema", "default", "rest", "schema_rest", "outputs_rest"})
-WORDS = {"schema_rest": "schema of the inputs", "outputs_rest": "schema of the outputs"}
+WORDS = {
+    "description": mark("description"),
+    "name": mark("name"),
+    "outputs_rest": mark("schema of the outputs"),
+    "schema": mark("schema"),
+    "schema_rest": mark("schema of the inputs"),
+    "title": mark("title"),
+}
 
 
 class Text(NamedTuple):
@@ -35,11 +43,11 @@ def texts(signature: Signature) -> Iterator[Text]:
 
 def _parameter(side: str, parameter: dict[str, Any]) -> Iterator[Text]:
     name = parameter["name"]
-    yield Text(f"name of an {side}", name, is_name=True)
+    yield Text(mark(f"name of an {side}"), name, is_name=True)
     for member, value in parameter.items():
         if member not in ("name", *NORMAL_FORM) and not (member == "id" and value == name):
-            where = f"{member.replace('_', ' ')} of the {side} “{name[:60]}”"
-            yield from _walk(where, value, is_open=member in OPEN)
+            is_open, member = member in OPEN, member.replace("_", " ")
+            yield from _walk(mark(f"{member} of the {side} “{name[:60]}”"), value, is_open=is_open)
 
 
 def _walk(where: str, value: object, *, is_open: bool = False, is_name: bool = False) -> Iterator[Text]:

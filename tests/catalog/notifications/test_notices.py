@@ -15,6 +15,7 @@ import pytest
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import override
 
 from catalog.credentials.oauth import tokens
 from catalog.credentials.oauth.errors import NeedsSignInError
@@ -32,6 +33,7 @@ from catalog.notifications.models import (
     Webhook,
 )
 from core import redis_client, wakes
+from core.stored_sentences import translate_sentence
 from people.models import AuditEntry, Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import signed_in, wear_out
@@ -362,6 +364,28 @@ def test_what_a_vendor_wrote_is_bounded_and_visible_in_mail(post_office, listene
     assert len(text) < 2_000
     data = json.loads(listener.requests[0][1])["data"]
     assert data["says"].isprintable()
+
+
+def test_a_mail_is_in_the_language_of_its_reader(broken, post_office):
+    ada = make_user(Role.VIEWER, language="de")
+    reader(ada)
+    subscriptions.choose(ada, [Event.BROKEN])
+    broken.failures, broken.error_message = 1, "The name api.acme.example could not be found."
+    broken.save()
+    with transaction.atomic():
+        outbox.broke(broken)
+    let_pass(timedelta(minutes=3))
+    tick()
+    let_pass(timedelta(minutes=1))
+    tick()
+
+    (mail,) = post_office.mails
+    notice = Notice.objects.get()
+    with override("de"):
+        title, message = translate_sentence(notice.title), translate_sentence(notice.says)
+        assert mail["Subject"].strip() == f"Pegboard: {title}"
+        assert message in mail.get_content()
+    assert message != notice.says == broken.error_message
 
 
 def test_nothing_goes_to_an_address_that_nobody_confirmed(post_office):

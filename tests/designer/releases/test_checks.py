@@ -48,8 +48,9 @@ def document(*names: str) -> ReleaseDocument:
 def facts(*tools: CheckedTool, **more) -> CheckedAgent:
     usual = {
         "draft": document("sky"),
-        "tools": tools or (CheckedTool(name="sky", where="/w/"),),
-        "carried": (),
+        "tools": tools or (CheckedTool(name="sky", where="/w/", is_tuned=True),),
+        "carried": (("MCP", CarriedTools(document("sky"), [], [])),),
+        "limits_vendors": True,
     }
     return CheckedAgent(**usual | more)
 
@@ -69,6 +70,13 @@ def test_a_sound_draft_passes_every_check():
         "names",
         "formats",
     }
+
+
+def test_a_rule_with_nothing_to_check_reports_nothing():
+    empty = CheckedAgent(draft=document(), tools=(), carried=())
+    untuned = facts(CheckedTool(name="sky", where="/w/"), limits_vendors=False, carried=())
+    assert checks(empty) == []
+    assert {check.code for check in checks(untuned)} == {"review", "offered", "names"}
 
 
 def test_each_fault_is_told_with_where_it_is_mended():
@@ -105,11 +113,14 @@ def test_what_a_format_leaves_out_is_told_once_for_the_format():
     fitting = msgspec.structs.replace(draft, tools=draft.tools[1:])
     warned = [Remark("warns", "description_long", "mail", "Quite long.")]
     carried = (("A2T", CarriedTools(fitting, ["sky"], long)), ("MCP", CarriedTools(draft, [], warned)))
-    checks_found = [check for check in checks(facts(draft=draft, carried=carried)) if check.severity != "ok"]
-    assert [(check.code, check.message) for check in checks_found] == [
-        ("format_cannot_carry", "A2T carries 1 of 2 tools: Too long 0. Too long 1. And 2 more."),
-        ("format_may_refuse", "MCP may be refused: Quite long."),
+    blocked, risky = [
+        check for check in checks(facts(draft=draft, carried=carried)) if check.severity != "ok"
     ]
+    assert (blocked.code, risky.code) == ("format_cannot_carry", "format_may_refuse")
+    assert "A2T contains only 1 of 2 tools" in blocked.message
+    assert blocked.message.endswith("Too long 0. Too long 1. And 2 more.")
+    assert "MCP" in risky.message
+    assert risky.message.endswith("Quite long.")
 
 
 def test_what_others_found_stands_among_the_rest():

@@ -177,9 +177,7 @@ def test_what_was_typed_and_not_saved_is_said_to_the_user_who_typed_it(browser, 
     editing.keep_draft(procedure, user=alice, body="Call sky() at noon.", **typed)
     assert warned() == ["warning"]
     page = browser.get(PAGE)
-    assert "“Look up”: what you have typed there is not saved, so the release does not hold it." in text_of(
-        page
-    )
+    assert "“Look up” has changes that are not saved" in text_of(page)
     assert f'href="/agents/desk/procedures/{procedure.slug}/"' in page.content.decode()
     editing.discard_draft(procedure, user=alice)
     assert warned() == []

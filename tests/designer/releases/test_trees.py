@@ -444,11 +444,9 @@ def test_checks_name_the_sub_agent_that_they_are_about(api, alice, desk):
     assert errors.keys() == {"version_held", "unknown_reference"}
     assert all(error["message"].startswith("“Cards”: ") for error in errors.values())
     assert errors["unknown_reference"]["where"] == "/agents/cards/procedures/pay/"
-    well = {
-        check["code"]: check["message"] for check in refused.json()["checks"] if check["severity"] == "ok"
-    }
+    well = {check["code"] for check in refused.json()["checks"] if check["severity"] == "ok"}
     assert "review" not in well
-    assert well["names"] == "Every tool has a name of its own."
+    assert "names" in well
 
 
 def test_what_differs_is_told_agent_by_agent(api, alice, desk, release):

@@ -180,7 +180,7 @@ def test_what_a_format_cannot_carry_is_said_before_publishing(designer, alice, d
     pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature(description="long " * 500)))
 
     page = text_of(designer.get("/agents/desk/publish/"))
-    assert "Warning: A2T / N-ACT carries 0 of 1 tools: “" in page
+    assert "A2T / N-ACT contains only 0 of 1 tools: “" in page
     assert "fit: tune it" in page
 
 
