@@ -48,6 +48,7 @@ urlpatterns = [
     path("tools/compare/", compare.tool_compare, name="tool-compare"),
     path("tools/pin/", tool_list.tool_pin_many, name="tool-pin-many"),
     path("tools/<int:pk>/", tools.tool, name="tool"),
+    path("tools/<int:pk>/peek/", tools.tool_peek, name="tool-peek"),
     path("tools/<int:pk>/pin/", tools.tool_pin, name="tool-pin"),
     path("tools/<int:pk>/try/", try_it.tool_try, name="tool-try"),
     path("tools/<int:pk>/threads/<uuid:thread>/end/", try_it.tool_thread_end, name="tool-thread-end"),

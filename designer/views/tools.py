@@ -92,6 +92,20 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
     return render(request, "designer/tool.html", context)
 
 
+@requires(Role.VIEWER)
+def tool_peek(request: HttpRequest, pk: int) -> HttpResponse:
+    """The essentials of a tool, for the panel beside the list of tools."""
+    if not request.headers.get("HX-Request"):
+        return redirect("tool", pk)
+    head = header(find_tool(pk))
+    signature = head["shown"]
+    parts = [
+        (_("Inputs"), signature.inputs if signature else (), _("This tool takes no input.")),
+        (_("Outputs"), signature.outputs if signature else (), _("The vendor declares no outputs.")),
+    ]
+    return render(request, "designer/_tool_peek.html", {"parts": parts, **head})
+
+
 @requires(Role.DESIGNER)
 @require_POST
 def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
