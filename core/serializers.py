@@ -1,6 +1,6 @@
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -14,6 +14,7 @@ JSON_TYPES: list[tuple[type[serializers.Field[Any, Any, Any, Any]], type, str]] 
     (serializers.IntegerField, int, "Give a whole number, without quotes."),
     (serializers.CharField, str, "Give a text in quotes."),
 ]
+Row = TypeVar("Row", bound=models.Model)
 # A person reads no more; a body of a megabyte may contain thousands.
 MAX_REFUSALS = 20
 
@@ -54,6 +55,20 @@ class Input(serializers.Serializer[Any]):
         if faults:
             raise serializers.ValidationError(faults)
         return value
+
+
+def validated(serializer: serializers.BaseSerializer[Any]) -> dict[str, Any]:
+    """Return the validated data. Raises ValidationError."""
+    serializer.is_valid(raise_exception=True)
+    data: dict[str, Any] = serializer.validated_data
+    return data
+
+
+# All fields of an answer are read-only.
+class ModelOutput(serializers.ModelSerializer[Row]):
+    def get_extra_kwargs(self) -> dict[str, Any]:
+        options = super().get_extra_kwargs()
+        return {name: {**options.get(name, {}), "read_only": True} for name in self.Meta.fields}
 
 
 class NewSlug(serializers.RegexField):

@@ -25,7 +25,7 @@ from catalog.models.vendors import OAuthKind
 from core.errors import invalid
 from core.outbound.addresses import MAX_URL_LENGTH
 from core.outbound.errors import RefusedError
-from core.serializers import Input, ModelChange, ModelInput, input_field
+from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -125,7 +125,7 @@ class CredentialChange(ModelChange):
         return super().get_fields() | detail_fields(is_change=True)
 
 
-class ClientOutput(serializers.ModelSerializer[Grant]):
+class ClientOutput(ModelOutput[Grant]):
     parameters = serializers.DictField(child=serializers.CharField(), read_only=True)
     public_key = serializers.DictField(
         child=serializers.CharField(),
@@ -137,7 +137,6 @@ class ClientOutput(serializers.ModelSerializer[Grant]):
     class Meta:
         model = Grant
         fields = [*clients.DETAILS, *clients.REGISTERED, "public_key"]
-        read_only_fields = fields
 
 
 class ScopesOutput(serializers.Serializer[Any]):
@@ -177,13 +176,12 @@ class CredentialStatusOutput(serializers.Serializer[Any]):
     scopes = ScopesOutput(allow_null=True)
 
 
-class UsedOutput(serializers.ModelSerializer[Endpoint]):
+class UsedOutput(ModelOutput[Endpoint]):
     vendor = serializers.CharField(source="vendor.slug", read_only=True)
 
     class Meta:
         model = Endpoint
         fields = ["id", "vendor", "url"]
-        read_only_fields = fields
 
 
 class StoredText(serializers.CharField):
@@ -200,7 +198,7 @@ class StoredNumber(serializers.IntegerField):
         return instance.details.get(self.field_name)
 
 
-class CredentialOutput(serializers.ModelSerializer[Credential]):
+class CredentialOutput(ModelOutput[Credential]):
     """State only; there is no call that gives a secret back."""
 
     kind = serializers.ChoiceField(choices=kinds.CHOICES, read_only=True)
@@ -215,7 +213,6 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
             "id", "name", "kind", "origin", "fingerprint", "set_at", "set_by", "client", "status",
             "endpoints",
         ]  # fmt: skip
-        read_only_fields = fields
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         details = {
@@ -330,9 +327,7 @@ class CredentialList(ListAPIView[Credential]):
 
     @extend_schema(request=CredentialInput, responses={201: CredentialOutput})
     def post(self, request: Request) -> Response:
-        body = CredentialInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        details = dict(body.validated_data)
+        details = dict(validated(CredentialInput(data=request.data)))
         client = details.pop("client", None)
         if (client is not None) != (details["kind"] in clients.KINDS):
             needed = "Give the client's settings." if client is None else "Only the kinds of OAuth take it."
@@ -369,7 +364,6 @@ class CredentialDetail(GenericAPIView[Credential]):
     write_role = Role.ADMIN
     serializer_class = CredentialOutput
     queryset = ROWS.prefetch_related(USED)
-    pagination_class = None
 
     def get(self, request: Request, pk: Any) -> Response:
         return self._answer(pk)
@@ -377,18 +371,16 @@ class CredentialDetail(GenericAPIView[Credential]):
     @extend_schema(request=SecretInput)
     def put(self, request: Request, pk: Any) -> Response:
         """Replace the secret. Endpoints that use the credential continue with the new one."""
-        body = SecretInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        credential_operations.replace_secret(self._row(pk), actor=person(request), **body.validated_data)
+        values = validated(SecretInput(data=request.data))
+        credential_operations.replace_secret(self._row(pk), actor=person(request), **values)
         return self._answer(pk)
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """Another name or other details; the origin stays. Tokens of another OAuth client are forgotten."""
-        body = CredentialChange(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = validated(CredentialChange(data=request.data))
         row = self._row(pk)
-        changes = _changes(row, dict(body.validated_data))
+        changes = _changes(row, dict(values))
         credential_operations.update_credential(
             row, actor=person(request), expected=expected(request), **changes
         )
@@ -468,10 +460,9 @@ class CredentialLookup(GenericAPIView[Credential]):
     @extend_schema(request=LookupInput, responses=LookupOutput)
     def post(self, request: Request) -> Response:
         """Discover the vendor's authorization servers (RFC 9728, RFC 8414). Takes up to 20 s."""
-        body = LookupInput(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = validated(LookupInput(data=request.data))
         try:
-            discovery_result = discovery.discover(**body.validated_data)
+            discovery_result = discovery.discover(**values)
         except RefusedError as error:
             raise invalid(url=error.message) from None
         client = {"redirect_uri": redirect_uri(request), "client_document": document_url(request)}

@@ -18,7 +18,7 @@ from catalog.models import Tool
 from catalog.models.tools import ToolStatus
 from catalog.tools import definition_import, definitions
 from core.errors import invalid
-from core.serializers import Input, input_field
+from core.serializers import Input, input_field, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -161,9 +161,8 @@ class DefinitionList(ListAPIView[Tool]):
     @extend_schema(request=DefinitionInput, responses={201: DefinitionDetailOutput})
     def post(self, request: Request) -> Response:
         """Define a tool."""
-        body = DefinitionInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        parts = Parts(**{"title": "", "activity": None} | body.validated_data)
+        values = validated(DefinitionInput(data=request.data))
+        parts = Parts(**{"title": "", "activity": None} | values)
         return _answer(definitions.define(actor=person(request), parts=parts), status=201)
 
 
@@ -178,7 +177,6 @@ class DefinitionImport(GenericAPIView[Tool]):
     write_role = Role.DESIGNER
     takes_arrays = True
     serializer_class = DefinitionsOutput
-    pagination_class = None
 
     @extend_schema(
         operation_id="definitions_import",
@@ -192,9 +190,10 @@ class DefinitionImport(GenericAPIView[Tool]):
     )
     def post(self, request: Request) -> Response:
         document = request.data
-        body = DefinitionsInput(data={"tools": document} if isinstance(document, list) else document)
-        body.is_valid(raise_exception=True)
-        created = definition_import.define_all(body.validated_data, actor=person(request))
+        values = validated(
+            DefinitionsInput(data={"tools": document} if isinstance(document, list) else document)
+        )
+        created = definition_import.define_all(values, actor=person(request))
         # Read again for the times, which the database sets.
         tools = definitions.all_of_them().select_related("current").in_bulk([tool.pk for tool in created])
         answer = {"definitions": [tools[tool.pk] for tool in created]}
@@ -205,7 +204,6 @@ class DefinitionImport(GenericAPIView[Tool]):
 class DefinitionDetail(GenericAPIView[Tool]):
     write_role = Role.DESIGNER
     serializer_class = DefinitionDetailOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         return _answer(chosen_definition(pk))
@@ -213,9 +211,7 @@ class DefinitionDetail(GenericAPIView[Tool]):
     @extend_schema(parameters=[IF_MATCH], request=DefinitionChange)
     def patch(self, request: Request, pk: int) -> Response:
         """Create a new version with the given members changed. Pins keep their version."""
-        body = DefinitionChange(data=request.data)
-        body.is_valid(raise_exception=True)
-        changes = body.validated_data
+        changes = validated(DefinitionChange(data=request.data))
         tool = chosen_definition(pk)
         return _answer(
             definitions.change(tool, actor=person(request), changes=changes, expected=expected(request))
@@ -234,7 +230,6 @@ class DefinitionRestore(GenericAPIView[Tool]):
 
     write_role = Role.DESIGNER
     serializer_class = DefinitionDetailOutput
-    pagination_class = None
 
     @extend_schema(request=None)
     def post(self, request: Request, pk: int) -> Response:

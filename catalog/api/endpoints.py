@@ -22,7 +22,7 @@ from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import previews, setting_values
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import Input, ModelChange, ModelInput, input_field
+from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -116,7 +116,7 @@ class EndpointInput(EndpointChange):
         return chosen_vendor(slug)
 
 
-class EndpointOutput(RetryStated, serializers.ModelSerializer[Endpoint]):
+class EndpointOutput(RetryStated, ModelOutput[Endpoint]):
     vendor = serializers.CharField(source="vendor.slug", read_only=True)
     credential = serializers.UUIDField(source="credential_id", read_only=True, allow_null=True)
     settings = serializers.DictField(read_only=True)
@@ -162,7 +162,6 @@ class EndpointOutput(RetryStated, serializers.ModelSerializer[Endpoint]):
             "last_success_at",
             "created_at",
         ]
-        read_only_fields = fields
 
     @extend_schema_field(PolicyOutput)
     def get_policy(self, endpoint: Endpoint) -> dict[policies.Class, policies.Action]:
@@ -187,7 +186,6 @@ class EndpointDetailOutput(EndpointOutput):
 
     class Meta(EndpointOutput.Meta):
         fields = [*EndpointOutput.Meta.fields, "progress", "spoken"]
-        read_only_fields = fields
 
     @extend_schema_field(SpokenOutput(many=True))
     def get_spoken(self, endpoint: Endpoint) -> list[dict[str, str]]:
@@ -218,11 +216,8 @@ class EndpointList(ListAPIView[Endpoint]):
 
     @extend_schema(request=EndpointInput, responses={201: EndpointDetailOutput})
     def post(self, request: Request) -> Response:
-        body = EndpointInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        endpoint = vendor_operations.create_endpoint(
-            actor=person(request), **nest_retry_members(body.validated_data)
-        )
+        values = validated(EndpointInput(data=request.data))
+        endpoint = vendor_operations.create_endpoint(actor=person(request), **nest_retry_members(values))
         return Response(EndpointDetailOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
 
 
@@ -317,14 +312,12 @@ class EndpointPreview(GenericAPIView[Endpoint]):
     write_role = Role.ADMIN
     takes_idempotency_keys = False
     serializer_class = PreviewOutput
-    pagination_class = None
     largest_body = MAX_BODY_BYTES
 
     @extend_schema(request=PreviewInput, responses={200: PreviewOutput})
     def post(self, request: Request) -> Response:
-        body = PreviewInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        draft = vendor_operations.draft_endpoint(**body.validated_data)
+        values = validated(PreviewInput(data=request.data))
+        draft = vendor_operations.draft_endpoint(**values)
         preview = asdict(previews.preview(draft)) | {"already_connected": twins.already_connected(draft)}
         return Response(PreviewOutput(preview).data)
 
@@ -333,21 +326,19 @@ class EndpointDetail(GenericAPIView[Endpoint]):
     write_role = Role.ADMIN
     largest_body = MAX_BODY_BYTES
     serializer_class = EndpointDetailOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         return _answer(pk)
 
     @extend_schema(parameters=[IF_MATCH], request=EndpointChange)
     def patch(self, request: Request, pk: int) -> Response:
-        body = EndpointChange(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = validated(EndpointChange(data=request.data))
         endpoint = get_object_or_404(endpoints(), pk=pk)
         vendor_operations.update_endpoint(
             endpoint,
             actor=person(request),
             expected=expected(request),
-            **nest_retry_members(body.validated_data),
+            **nest_retry_members(values),
         )
         return _answer(pk)
 
@@ -372,7 +363,6 @@ class EndpointEnumerate(GenericAPIView[Endpoint]):
 
     write_role = Role.DESIGNER
     serializer_class = RunStarted
-    pagination_class = None
 
     @extend_schema(request=None, responses={202: RunStarted})
     def post(self, request: Request, pk: int) -> Response:

@@ -15,7 +15,7 @@ from catalog.models.findings import FindingState, Severity
 from catalog.models.second_looks import OtherClient
 from catalog.review import decisions
 from catalog.rules import causes, diff
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -23,7 +23,7 @@ from people.permissions import person
 WEIGHT, NEWEST = "weight", "newest"
 
 
-class FindingOutput(serializers.ModelSerializer[Finding]):
+class FindingOutput(ModelOutput[Finding]):
     """`cause` puts `code` into one of a few drawers, as the review page has them."""
 
     tool_name = serializers.CharField(source="tool.name", read_only=True)
@@ -60,7 +60,6 @@ class FindingOutput(serializers.ModelSerializer[Finding]):
             "raised_at",
             "resolved_at",
         ]
-        read_only_fields = fields
 
     @extend_schema_field(serializers.ChoiceField(choices=list(causes.CAUSES)))
     def get_cause(self, finding: Finding) -> str:
@@ -91,9 +90,7 @@ class FindingList(ListAPIView[Finding]):
     serializer_class = FindingOutput
 
     def get_queryset(self) -> QuerySet[Finding]:
-        query = FindingFilter(data=self.request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        filters = dict(query.validated_data)
+        filters = dict(validated(FindingFilter(data=self.request.query_params.dict())))
         self.ordering = ("-weight",) if filters.pop("sort") == WEIGHT else ("-id",)
         cause, vendor = filters.pop("cause", ""), filters.pop("vendor", "")
         rows = Finding.objects.filter(**filters).weighed().select_related("tool", "version")
@@ -108,16 +105,12 @@ class FindingList(ListAPIView[Finding]):
 class FindingResolve(GenericAPIView[Finding]):
     write_role = Role.ADMIN
     serializer_class = FindingOutput
-    pagination_class = None
 
     @extend_schema(request=DecisionInput, responses={200: FindingOutput})
     def post(self, request: Request, pk: int) -> Response:
-        body = DecisionInput(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = validated(DecisionInput(data=request.data))
         finding = get_object_or_404(Finding, pk=pk)
-        return Response(
-            FindingOutput(decisions.resolve(finding, actor=person(request), **body.validated_data)).data
-        )
+        return Response(FindingOutput(decisions.resolve(finding, actor=person(request), **values)).data)
 
 
 class FindingReopen(GenericAPIView[Finding]):
@@ -125,7 +118,6 @@ class FindingReopen(GenericAPIView[Finding]):
 
     write_role = Role.ADMIN
     serializer_class = FindingOutput
-    pagination_class = None
 
     @extend_schema(request=None, responses={200: FindingOutput})
     def post(self, request: Request, pk: int) -> Response:
@@ -153,7 +145,6 @@ class FindingEvidence(GenericAPIView[Finding]):
     """The two documents of a finding CLOAKING, as the vendor sent them; other findings have none."""
 
     serializer_class = EvidenceOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         other = get_object_or_404(OtherAnswer.objects.select_related("finding__version"), finding=pk)

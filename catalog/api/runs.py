@@ -13,6 +13,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import LastReply, Rejection, Run
 from catalog.models.runs import RunState
 from catalog.search.progress import progress_of
+from core.serializers import ModelOutput, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -20,14 +21,13 @@ from people.permissions import person
 REJECTIONS_IN_A_LIST = 20
 
 
-class RejectionOutput(serializers.ModelSerializer[Rejection]):
+class RejectionOutput(ModelOutput[Rejection]):
     class Meta:
         model = Rejection
         fields = ["tool", "code", "reason"]
-        read_only_fields = fields
 
 
-class RunOutput(serializers.ModelSerializer[Run]):
+class RunOutput(ModelOutput[Run]):
     """A run. `rejections` contains at most 1,000 rows, and `rejected` counts all."""
 
     error = serializers.SerializerMethodField()
@@ -68,7 +68,6 @@ class RunOutput(serializers.ModelSerializer[Run]):
             "started_at",
             "finished_at",
         ]
-        read_only_fields = fields
 
     @extend_schema_field(ErrorOutput(allow_null=True))
     def get_error(self, run: Run) -> dict[str, str] | None:
@@ -82,7 +81,6 @@ class RunDetailOutput(RunOutput):
 
     class Meta(RunOutput.Meta):
         fields = [*RunOutput.Meta.fields, "progress"]
-        read_only_fields = fields
 
     @extend_schema_field(ProgressOutput)
     def get_progress(self, run: Run) -> Any:
@@ -107,12 +105,11 @@ class RunList(ListAPIView[Run]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Run]:
-        query = RunFilter(data=self.request.query_params.dict())
-        query.is_valid(raise_exception=True)
+        values = validated(RunFilter(data=self.request.query_params.dict()))
         first = Prefetch(
             "rejections", Rejection.objects.order_by("id")[:REJECTIONS_IN_A_LIST], to_attr="first_rejections"
         )
-        filters = dict(query.validated_data)
+        filters = dict(values)
         is_narrowed = filters.pop("with_changes", False)
         rows = Run.objects.filter(**filters).select_related("endpoint").prefetch_related(first)
         return rows.with_changes() if is_narrowed else rows
@@ -124,14 +121,13 @@ class RunList(ListAPIView[Run]):
 
 class RunDetail(GenericAPIView[Run]):
     serializer_class = RunDetailOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         run = get_object_or_404(Run.objects.select_related("endpoint").prefetch_related("rejections"), pk=pk)
         return Response(RunDetailOutput(run).data)
 
 
-class LastReplyOutput(serializers.ModelSerializer[LastReply]):
+class LastReplyOutput(ModelOutput[LastReply]):
     """A reply with masked secrets. `status`: 0 without a reply. `body`: its first 64 KB as text."""
 
     headers = serializers.DictField(child=serializers.CharField(), read_only=True)
@@ -139,7 +135,6 @@ class LastReplyOutput(serializers.ModelSerializer[LastReply]):
     class Meta:
         model = LastReply
         fields = ["method", "url", "status", "headers", "body"]
-        read_only_fields = fields
 
 
 class RunReply(GenericAPIView[LastReply]):
@@ -147,7 +142,6 @@ class RunReply(GenericAPIView[LastReply]):
 
     read_role = Role.ADMIN
     serializer_class = LastReplyOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         return Response(LastReplyOutput(get_object_or_404(LastReply, run=pk)).data)
@@ -159,7 +153,6 @@ class RunConfirm(GenericAPIView[Run]):
 
     write_role = Role.ADMIN
     serializer_class = RunStarted
-    pagination_class = None
 
     @extend_schema(request=None, responses={202: RunStarted})
     def post(self, request: Request, pk: int) -> Response:

@@ -14,7 +14,7 @@ from catalog.translations.exchange import MAX_FILE_BYTES
 from catalog.translations.files import FileFormat
 from catalog.translations.tool_texts import MAX_TRANSLATION
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -31,7 +31,7 @@ FILE_PARAMETERS = [
 ]
 
 
-class TranslationOutput(serializers.ModelSerializer[Translation]):
+class TranslationOutput(ModelOutput[Translation]):
     author = serializers.CharField(source="author_name", read_only=True, help_text="A person, or the model.")
     is_confirmed = serializers.BooleanField(
         read_only=True, help_text="A person wrote, imported or confirmed it."
@@ -41,7 +41,6 @@ class TranslationOutput(serializers.ModelSerializer[Translation]):
     class Meta:
         model = Translation
         fields = ["digest", "language", "text", "origin", "is_confirmed", "author", "changed_at"]
-        read_only_fields = fields
 
 
 class TranslatedTextOutput(serializers.Serializer[Any]):
@@ -106,7 +105,6 @@ class ToolTranslationList(GenericAPIView[Tool]):
     """The texts of a tool's current version with their translations."""
 
     serializer_class = TranslatedTextOutput
-    pagination_class = None
     queryset = Tool.objects.none()
 
     @extend_schema(operation_id="tools_translations_list", responses=TranslatedTextOutput(many=True))
@@ -121,7 +119,6 @@ class ToolTranslation(GenericAPIView[Tool]):
 
     write_role = Role.DESIGNER
     serializer_class = TranslatedTextOutput
-    pagination_class = None
     queryset = Tool.objects.none()
 
     @extend_schema(operation_id="tools_translations_retrieve", responses=TranslatedTextOutput)
@@ -131,15 +128,14 @@ class ToolTranslation(GenericAPIView[Tool]):
     @extend_schema(parameters=[IF_MATCH], request=TranslationInput, responses=TranslatedTextOutput)
     def put(self, request: Request, pk: int, language: str, digest: str) -> Response:
         """Add, correct or confirm the translation."""
-        body = TranslationInput(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = validated(TranslationInput(data=request.data))
         stored.find_text(_find_tool(pk), digest)
         stored.write_translation(
             actor=person(request),
             language=language,
             digest=digest,
             expected=expected(request),
-            **body.validated_data,
+            **values,
         )
         return self._respond(pk, language, digest)
 
@@ -164,7 +160,6 @@ class TranslationFile(GenericAPIView[Translation]):
     """Texts of tools with their translations, for translators. `translations/import/` accepts the file."""
 
     serializer_class = TranslationFileOutput
-    pagination_class = None
     queryset = Translation.objects.none()
 
     @extend_schema(
@@ -188,7 +183,6 @@ class TranslationImport(GenericAPIView[Translation]):
 
     write_role = Role.DESIGNER
     serializer_class = TranslationImportOutput
-    pagination_class = None
     queryset = Translation.objects.none()
     largest_body = 2 * MAX_FILE_BYTES
 
@@ -196,9 +190,7 @@ class TranslationImport(GenericAPIView[Translation]):
         operation_id="translations_import", request=TranslationFileInput, responses=TranslationImportOutput
     )
     def post(self, request: Request) -> Response:
-        body = TranslationFileInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = body.validated_data
+        values = validated(TranslationFileInput(data=request.data))
         counts, problems = files.import_file(
             values["content"].encode(),
             FileFormat(values["type"]),

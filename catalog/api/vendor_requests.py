@@ -17,7 +17,7 @@ from catalog.vendors import operations as vendor_operations
 from catalog.vendors import vendor_requests
 from core.errors import invalid
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import Input, ModelInput
+from core.serializers import Input, ModelInput, ModelOutput, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -41,7 +41,7 @@ class DeclineInput(ModelInput):
         extra_kwargs = {"answer": {"required": True, "allow_blank": False}}
 
 
-class VendorRequestOutput(serializers.ModelSerializer[VendorRequest]):
+class VendorRequestOutput(ModelOutput[VendorRequest]):
     asked_by = serializers.CharField(source="asked_by.username", default=None, allow_null=True)
     answered_by = serializers.CharField(source="answered_by.username", default=None, allow_null=True)
     endpoint = serializers.IntegerField(
@@ -64,7 +64,6 @@ class VendorRequestOutput(serializers.ModelSerializer[VendorRequest]):
             "answered_at",
             "endpoint",
         ]
-        read_only_fields = fields
 
 
 def vendor_request_rows() -> QuerySet[VendorRequest]:
@@ -95,9 +94,7 @@ class VendorRequestList(ListAPIView[VendorRequest]):
 
     @extend_schema(request=VendorRequestInput, responses={201: VendorRequestOutput})
     def post(self, request: Request) -> Response:
-        body = VendorRequestInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = body.validated_data
+        values = validated(VendorRequestInput(data=request.data))
         draft = vendor_operations.draft_endpoint(protocol=values["protocol"], url=values["url"])
         row = vendor_requests.ask(
             draft, actor=person(request), vendor_name=values["vendor_name"], reason=values["reason"]
@@ -112,16 +109,14 @@ class VendorRequestPreview(GenericAPIView[VendorRequest]):
     write_role = Role.DESIGNER
     takes_idempotency_keys = False
     serializer_class = PreviewOutput
-    pagination_class = None
     queryset = VendorRequest.objects.none()
 
     @extend_schema(
         operation_id="vendor_requests_preview", request=AddressInput, responses={200: PreviewOutput}
     )
     def post(self, request: Request) -> Response:
-        body = AddressInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        draft = vendor_operations.draft_endpoint(**body.validated_data)
+        values = validated(AddressInput(data=request.data))
+        draft = vendor_operations.draft_endpoint(**values)
         preview = asdict(vendor_requests.preview(draft, reader=person(request)))
         return Response(PreviewOutput(preview | {"already_connected": twins.already_connected(draft)}).data)
 
@@ -130,7 +125,6 @@ class VendorRequestPreview(GenericAPIView[VendorRequest]):
 class VendorRequestDetail(GenericAPIView[VendorRequest]):
     write_role = Role.DESIGNER
     serializer_class = VendorRequestOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         return Response(VendorRequestOutput(get_object_or_404(vendor_request_rows(), pk=pk)).data)
@@ -146,14 +140,12 @@ class VendorRequestDetail(GenericAPIView[VendorRequest]):
 class VendorRequestDecline(GenericAPIView[VendorRequest]):
     write_role = Role.ADMIN
     serializer_class = VendorRequestOutput
-    pagination_class = None
 
     @extend_schema(
         operation_id="vendor_requests_decline", request=DeclineInput, responses=VendorRequestOutput
     )
     def post(self, request: Request, pk: int) -> Response:
         row = get_object_or_404(vendor_request_rows(), pk=pk)
-        body = DeclineInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        vendor_requests.decline(row, actor=person(request), answer=body.validated_data["answer"])
+        values = validated(DeclineInput(data=request.data))
+        vendor_requests.decline(row, actor=person(request), answer=values["answer"])
         return Response(VendorRequestOutput(vendor_request_rows().get(pk=pk)).data)

@@ -14,7 +14,7 @@ from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import ModelChange, ModelInput
+from core.serializers import ModelChange, ModelInput, ModelOutput, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -53,7 +53,7 @@ class VendorChange(ModelChange, VendorInput):
         fields = ("name", "homepage")
 
 
-class VendorOutput(serializers.ModelSerializer[Vendor]):
+class VendorOutput(ModelOutput[Vendor]):
     homepage = serializers.CharField(read_only=True, help_text="An address, or empty.")
     endpoints = serializers.IntegerField(source="endpoint_count", read_only=True)
     tools = serializers.IntegerField(source="tool_count", read_only=True)
@@ -61,7 +61,6 @@ class VendorOutput(serializers.ModelSerializer[Vendor]):
     class Meta:
         model = Vendor
         fields = ["slug", "name", "homepage", "endpoints", "tools", "created_at"]
-        read_only_fields = fields
 
 
 class KeptOutput(serializers.Serializer[report_card.Kept]):
@@ -104,7 +103,6 @@ class VendorDetailOutput(VendorOutput):
 
     class Meta(VendorOutput.Meta):
         fields = [*VendorOutput.Meta.fields, "report_card", "progress"]
-        read_only_fields = fields
 
     @extend_schema_field(ReportCardOutput)
     def get_report_card(self, vendor: Vendor) -> Any:
@@ -126,16 +124,14 @@ class VendorList(ListAPIView[Vendor]):
 
     @extend_schema(request=VendorInput, responses={201: VendorOutput})
     def post(self, request: Request) -> Response:
-        body = VendorInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        vendor = vendor_operations.create_vendor(actor=person(request), **body.validated_data)
+        values = validated(VendorInput(data=request.data))
+        vendor = vendor_operations.create_vendor(actor=person(request), **values)
         return Response(VendorOutput(self.get_queryset().get(pk=vendor.pk)).data, status=201)
 
 
 class VendorDetail(GenericAPIView[Vendor]):
     write_role = Role.ADMIN
     serializer_class = VendorDetailOutput
-    pagination_class = None
 
     def get_queryset(self) -> QuerySet[Vendor]:
         return vendor_operations.vendors_with_counts()
@@ -148,9 +144,7 @@ class VendorDetail(GenericAPIView[Vendor]):
 
     @extend_schema(parameters=[IF_MATCH], request=VendorChange)
     def patch(self, request: Request, slug: str) -> Response:
-        body = VendorChange(data=request.data)
-        body.is_valid(raise_exception=True)
-        changes = body.validated_data
+        changes = validated(VendorChange(data=request.data))
         vendor_operations.update_vendor(
             self.vendor(slug), actor=person(request), expected=expected(request), **changes
         )

@@ -14,7 +14,7 @@ from catalog.review.holds import ReviewState, with_review_state
 from catalog.rules import diff
 from catalog.tools import versions
 from core.errors import DomainError
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from protocols.losses import Loss
 
@@ -74,7 +74,7 @@ def version_facts(version: ToolVersion) -> dict[str, Any]:
     return {"version": version.label, "ordinal": version.ordinal, "version_name": version.name}
 
 
-class VersionRow(serializers.ModelSerializer[ToolVersion]):
+class VersionRow(ModelOutput[ToolVersion]):
     version = serializers.CharField(source="label", read_only=True, help_text="As the vendor numbers it.")
     version_name = serializers.CharField(
         source="name",
@@ -103,7 +103,6 @@ class VersionRow(serializers.ModelSerializer[ToolVersion]):
             ),
             "first_seen",
         ]
-        read_only_fields = fields
 
     def get_is_current(self, version: ToolVersion) -> bool:
         return version.tool.current_id == version.pk
@@ -123,7 +122,6 @@ class VersionOutput(VersionRow):
 
     class Meta(VersionRow.Meta):
         fields = [*VersionRow.Meta.fields, "signature", "raw", "listed_raw"]
-        read_only_fields = fields
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_signature(self, version: ToolVersion) -> Any:
@@ -152,7 +150,6 @@ class VersionDetailOutput(VersionOutput):
 
     class Meta(VersionOutput.Meta):
         fields = [*VersionOutput.Meta.fields, "losses"]
-        read_only_fields = fields
 
 
 _CLASS = serializers.ChoiceField(choices=list(diff.CLASSES))
@@ -203,7 +200,6 @@ class VersionDetail(GenericAPIView[ToolVersion]):
     """One version, by its ordinal."""
 
     serializer_class = VersionDetailOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int, ordinal: int) -> Response:
         return _detail(find_version(get_object_or_404(Tool, pk=pk), ordinal=ordinal))
@@ -213,7 +209,6 @@ class LabelledVersion(GenericAPIView[ToolVersion]):
     """One version, by the vendor's label after a `v`. If several have the label, the current one."""
 
     serializer_class = VersionDetailOutput
-    pagination_class = None
 
     @extend_schema(operation_id="tools_versions_labelled_retrieve")
     def get(self, request: Request, pk: int, label: str) -> Response:
@@ -231,7 +226,6 @@ class VersionDiff(GenericAPIView[ToolVersion]):
     By default `to` is the current version, and `from` is the one that a review compares with.
     """
 
-    pagination_class = None
     queryset = ToolVersion.objects.none()
 
     @extend_schema(
@@ -248,9 +242,7 @@ class VersionDiff(GenericAPIView[ToolVersion]):
     )
     def get(self, request: Request, pk: int) -> Response:
         tool = get_object_or_404(Tool, pk=pk)
-        query = DiffQuery(data=request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        parameters = query.validated_data
+        parameters = validated(DiffQuery(data=request.query_params.dict()))
         new = find_version(tool, version=parameters.get("to", ""), ordinal=parameters.get("to_ordinal"))
         old: ToolVersion | None
         if parameters.get("from") or parameters.get("from_ordinal"):

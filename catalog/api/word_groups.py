@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.models import CustomWordGroup
 from catalog.search import word_groups
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -25,13 +25,12 @@ class WordGroupInput(Input):
     )
 
 
-class WordGroupOutput(serializers.ModelSerializer[CustomWordGroup]):
+class WordGroupOutput(ModelOutput[CustomWordGroup]):
     words = serializers.ListField(child=serializers.CharField(), read_only=True)
 
     class Meta:
         model = CustomWordGroup
         fields = ["id", "words"]
-        read_only_fields = fields
 
 
 @extend_schema(tags=["tools"])
@@ -48,9 +47,8 @@ class WordGroupList(ListAPIView[CustomWordGroup]):
     @extend_schema(request=WordGroupInput, responses={201: WordGroupOutput})
     def post(self, request: Request) -> Response:
         """Add a group. Questions use it at once; tools are indexed again in the background."""
-        body = WordGroupInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        group = word_groups.create_group(actor=person(request), **body.validated_data)
+        values = validated(WordGroupInput(data=request.data))
+        group = word_groups.create_group(actor=person(request), **values)
         return Response(
             WordGroupOutput(group).data, status=201, headers=etag_of(word_groups.group_facts(group))
         )
@@ -60,7 +58,6 @@ class WordGroupList(ListAPIView[CustomWordGroup]):
 class WordGroupDetail(GenericAPIView[CustomWordGroup]):
     write_role = Role.ADMIN
     serializer_class = WordGroupOutput
-    pagination_class = None
     queryset = CustomWordGroup.objects.all()
 
     def get(self, request: Request, pk: int) -> Response:
@@ -69,13 +66,12 @@ class WordGroupDetail(GenericAPIView[CustomWordGroup]):
     @extend_schema(parameters=[IF_MATCH], request=WordGroupInput, responses=WordGroupOutput)
     def put(self, request: Request, pk: int) -> Response:
         """Replace the words of the group."""
-        body = WordGroupInput(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = validated(WordGroupInput(data=request.data))
         group = word_groups.update_group(
             get_object_or_404(CustomWordGroup, pk=pk),
             actor=person(request),
             expected=expected(request),
-            **body.validated_data,
+            **values,
         )
         return _answer(group)
 

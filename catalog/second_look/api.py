@@ -7,13 +7,13 @@ from rest_framework.response import Response
 from catalog.models import Endpoint, SecondLook
 from catalog.models.second_looks import LookResult
 from catalog.second_look import runs
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import person
 
 
-class SecondLookOutput(serializers.ModelSerializer[SecondLook]):
+class SecondLookOutput(ModelOutput[SecondLook]):
     """`says` is what the last one showed, or why it failed. `due_at` is null while it is off."""
 
     result = serializers.ChoiceField(choices=LookResult.choices, allow_blank=True, read_only=True)
@@ -23,7 +23,6 @@ class SecondLookOutput(serializers.ModelSerializer[SecondLook]):
     class Meta:
         model = SecondLook
         fields = ["endpoint", "result", "says", "looked_at", "is_under_way", "is_on", "other_name", "due_at"]
-        read_only_fields = fields
 
 
 class SecondLookChange(Input):
@@ -46,7 +45,6 @@ class EndpointSecondLook(GenericAPIView[SecondLook]):
 
     write_role = Role.ADMIN
     serializer_class = SecondLookOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         return Response(SecondLookOutput(runs.look_of_endpoint(_endpoint(pk))).data)
@@ -60,9 +58,8 @@ class EndpointSecondLook(GenericAPIView[SecondLook]):
     @extend_schema(request=SecondLookChange, responses={200: SecondLookOutput})
     def patch(self, request: Request, pk: int) -> Response:
         """Turn it on or off, and name the other client."""
-        serializer = SecondLookChange(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        look = runs.switch(_endpoint(pk), actor=person(request), **serializer.validated_data)
+        values = validated(SecondLookChange(data=request.data))
+        look = runs.switch(_endpoint(pk), actor=person(request), **values)
         return Response(SecondLookOutput(look).data)
 
 

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core import slugs
-from core.serializers import Input
+from core.serializers import Input, validated
 from designer.api.agents import chosen_agent
 from designer.files import agent_files
 from designer.models import Agent
@@ -127,7 +127,6 @@ class AgentFileDetail(GenericAPIView[Agent]):
     """The agent with its sub-agents as a file: tools by their vendors' addresses and ids, and our words."""
 
     serializer_class = AgentFileOutput
-    pagination_class = None
     queryset = Agent.objects.none()
 
     @extend_schema(operation_id="agents_file_retrieve")
@@ -143,16 +142,13 @@ class AgentImport(GenericAPIView[Agent]):
 
     write_role = Role.DESIGNER
     serializer_class = ImportOutput
-    pagination_class = None
     queryset = Agent.objects.none()
 
     @extend_schema(
         operation_id="agents_import", request=ImportInput, responses={200: ImportOutput, 201: ImportOutput}
     )
     def post(self, request: Request) -> Response:
-        serializer = ImportInput(data=request.data, context={"user": person(request)})
-        serializer.is_valid(raise_exception=True)
-        values = serializer.validated_data
+        values = validated(ImportInput(data=request.data, context={"user": person(request)}))
         is_dry_run = values.get("dry_run", False)
         done = agent_files.import_file(
             agent_files.parse_file(values["file"]),

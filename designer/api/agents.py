@@ -14,7 +14,7 @@ from catalog.models import Vendor
 from catalog.rules import retries
 from core import slugs
 from core.errors import invalid
-from core.serializers import ModelChange
+from core.serializers import ModelChange, ModelOutput, validated
 from designer.agents import agent_addresses, agent_vendors, agents
 from designer.files import agent_copies
 from designer.models import Agent
@@ -96,7 +96,7 @@ class AgentCopyInput(ModelChange):
         extra_kwargs = {"name": {"help_text": "“Copy of …” if you leave it out."}}
 
 
-class AgentOutput(RetryStated, serializers.ModelSerializer[Agent]):
+class AgentOutput(RetryStated, ModelOutput[Agent]):
     parent = serializers.SlugField(  # type: ignore[assignment]
         source="parent.slug", default=None, read_only=True, allow_null=True
     )
@@ -132,7 +132,6 @@ class AgentOutput(RetryStated, serializers.ModelSerializer[Agent]):
             "created_at",
             "archived_at",
         ]
-        read_only_fields = fields
 
 
 def agents_with_counts(user: User) -> QuerySet[Agent]:
@@ -196,9 +195,8 @@ class AgentList(ListAPIView[Agent]):
 
     @extend_schema(request=AgentInput, responses={201: AgentOutput})
     def post(self, request: Request) -> Response:
-        serializer = AgentInput(data=request.data, context={"user": person(request)})
-        serializer.is_valid(raise_exception=True)
-        agent = agents.create_agent(actor=person(request), **nest_retry_members(serializer.validated_data))
+        values = validated(AgentInput(data=request.data, context={"user": person(request)}))
+        agent = agents.create_agent(actor=person(request), **nest_retry_members(values))
         (created,) = _with_details(self.get_queryset().filter(pk=agent.pk))
         return Response(AgentOutput(created).data, status=201)
 
@@ -206,7 +204,6 @@ class AgentList(ListAPIView[Agent]):
 class AgentDetail(GenericAPIView[Agent]):
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
-    pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
@@ -215,13 +212,12 @@ class AgentDetail(GenericAPIView[Agent]):
     @extend_schema(parameters=[IF_MATCH], request=AgentChange)
     def patch(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = AgentChange(data=request.data, context={"user": person(request)})
-        serializer.is_valid(raise_exception=True)
+        values = validated(AgentChange(data=request.data, context={"user": person(request)}))
         agent = agents.update_agent(
             agent,
             actor=person(request),
             expected=expected(request),
-            **nest_retry_members(serializer.validated_data),
+            **nest_retry_members(values),
         )
         return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
 
@@ -237,7 +233,6 @@ class AgentArchive(GenericAPIView[Agent]):
 
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
-    pagination_class = None
 
     @extend_schema(request=None, responses=AgentOutput)
     def post(self, request: Request, slug: str) -> Response:
@@ -251,7 +246,6 @@ class AgentRestore(GenericAPIView[Agent]):
 
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
-    pagination_class = None
 
     @extend_schema(request=None, responses=AgentOutput)
     def post(self, request: Request, slug: str) -> Response:
@@ -265,14 +259,12 @@ class AgentCopy(GenericAPIView[Agent]):
 
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
-    pagination_class = None
 
     @extend_schema(request=AgentCopyInput, responses={201: AgentOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = AgentCopyInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        copy = agent_copies.copy_agent(agent, actor=person(request), **serializer.validated_data)
+        values = validated(AgentCopyInput(data=request.data))
+        copy = agent_copies.copy_agent(agent, actor=person(request), **values)
         (created,) = _with_details(agents_with_counts(person(request)).filter(pk=copy.pk))
         return Response(AgentOutput(created).data, status=201)
 

@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelInput, input_field
+from core.serializers import ModelInput, input_field, validated
 from designer.agents import agent_budgets, transfers
 from designer.api.agents import chosen_agent
 from designer.api.shown_tools import FormatBudgetOutput
@@ -54,7 +54,6 @@ class AgentBudget(GenericAPIView[Agent]):
 
     write_role = Role.DESIGNER
     serializer_class = BudgetOutput
-    pagination_class = None
 
     @extend_schema(
         parameters=[OpenApiParameter("format", str, enum=list(shown_tools.TEXTS))], responses=BudgetOutput
@@ -66,9 +65,8 @@ class AgentBudget(GenericAPIView[Agent]):
     def put(self, request: Request, slug: str) -> Response:
         """Set how many tokens the agent may use."""
         agent = chosen_agent(request, slug)
-        serializer = BudgetInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        agent_budgets.set_limit(agent, actor=person(request), **serializer.validated_data)
+        values = validated(BudgetInput(data=request.data))
+        agent_budgets.set_limit(agent, actor=person(request), **values)
         return self._answer(request, agent)
 
     def _answer(self, request: Request, agent: Agent) -> Response:

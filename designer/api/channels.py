@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelInput
+from core.serializers import ModelInput, ModelOutput, validated
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import EXPECTED, chosen_release
 from designer.models import Agent, Channel, ChannelMove
@@ -19,7 +19,7 @@ MOVES_SHOWN = 50
 MAX_NAME_LENGTH = 80
 
 
-class ChannelMoveOutput(serializers.ModelSerializer[ChannelMove]):
+class ChannelMoveOutput(ModelOutput[ChannelMove]):
     """`action` is `promote`, `roll back` or `close`."""
 
     before = serializers.IntegerField(source="before.number", default=None, allow_null=True)
@@ -30,7 +30,6 @@ class ChannelMoveOutput(serializers.ModelSerializer[ChannelMove]):
     class Meta:
         model = ChannelMove
         fields = ["action", "before", "release", "note", "moved_by", "moved_at"]
-        read_only_fields = fields
 
     def get_action(self, row: ChannelMove) -> str:
         return channels.direction(row.before, row.release)
@@ -106,7 +105,6 @@ class ChannelList(GenericAPIView[Channel]):
 
     write_role = Role.DESIGNER
     runtime = True
-    pagination_class = None
     serializer_class = ChannelListOutput
     queryset = Channel.objects.none()
 
@@ -119,10 +117,9 @@ class ChannelList(GenericAPIView[Channel]):
     def put(self, request: Request, slug: str) -> Response:
         """Moves the channel that `channel` names."""
         agent = chosen_agent(request, slug)
-        serializer = NamedMoveInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        name = serializer.validated_data.pop("channel")
-        return moved(request, agent, name, serializer.validated_data)
+        values = validated(NamedMoveInput(data=request.data))
+        name = values.pop("channel")
+        return moved(request, agent, name, values)
 
 
 @extend_schema(tags=["channels"])
@@ -131,7 +128,6 @@ class ChannelDetail(GenericAPIView[Channel]):
 
     write_role = Role.DESIGNER
     runtime = True
-    pagination_class = None
     serializer_class = ChannelDetailOutput
     queryset = Channel.objects.none()
 
@@ -143,6 +139,5 @@ class ChannelDetail(GenericAPIView[Channel]):
     @extend_schema(parameters=[CHANNEL], request=ChannelMoveInput, responses=ChannelDetailOutput)
     def put(self, request: Request, slug: str, channel: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = ChannelMoveInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        return moved(request, agent, channels.check_channel_name(channel), serializer.validated_data)
+        values = validated(ChannelMoveInput(data=request.data))
+        return moved(request, agent, channels.check_channel_name(channel), values)

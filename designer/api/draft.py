@@ -74,7 +74,6 @@ class AgentDraft(GenericAPIView[Agent]):
     """The effects of publishing now on runtimes, and the checks of the draft."""
 
     serializer_class = DraftOutput
-    pagination_class = None
     queryset = Agent.objects.none()
 
     @extend_schema(operation_id="agents_draft_retrieve")

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from catalog.models import Activity, ActivityVersion
 from catalog.rules import diff
 from core.errors import DomainError, invalid
-from core.serializers import Input, ModelChange, ModelInput, input_field
+from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, validated
 from designer.api.agents import chosen_agent
 from designer.environments import activity_updates, environments, mocks
 from designer.environments.activity_updates import ActivityUpdate
@@ -70,11 +70,10 @@ class EnvironmentChange(AcceptanceInput, ModelChange):
         }
 
 
-class EnvironmentOutput(serializers.ModelSerializer[Environment]):
+class EnvironmentOutput(ModelOutput[Environment]):
     class Meta:
         model = Environment
         fields = ["name", "is_default", "is_protected", "created_at"]
-        read_only_fields = fields
 
 
 class EnvironmentListOutput(serializers.Serializer[Any]):
@@ -193,7 +192,6 @@ class EnvironmentList(GenericAPIView[Environment]):
     write_role = Role.DESIGNER
     runtime = True
     serializer_class = EnvironmentListOutput
-    pagination_class = None
     queryset = Environment.objects.none()
 
     @extend_schema(operation_id="agents_environments_list", responses=EnvironmentListOutput)
@@ -227,7 +225,6 @@ class EnvironmentDetail(GenericAPIView[Environment]):
     write_role = Role.DESIGNER
     runtime = True
     serializer_class = EnvironmentOutput
-    pagination_class = None
     queryset = Environment.objects.none()
 
     @extend_schema(parameters=[NAME])
@@ -237,19 +234,18 @@ class EnvironmentDetail(GenericAPIView[Environment]):
     @extend_schema(parameters=[NAME], request=EnvironmentChange)
     def patch(self, request: Request, slug: str, env: str) -> Response:
         row = chosen_environment(request, slug, env)
-        serializer = EnvironmentChange(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        values = validated(EnvironmentChange(data=request.data))
         with transaction.atomic():
-            if "is_default" in serializer.validated_data:
-                is_default = serializer.validated_data["is_default"]
+            if "is_default" in values:
+                is_default = values["is_default"]
                 row = binding_moves.make_default(
                     row,
                     actor=person(request),
                     is_default=is_default,
-                    acceptance=_read_acceptance(serializer.validated_data),
+                    acceptance=_read_acceptance(values),
                 )
-            if "is_protected" in serializer.validated_data:
-                is_protected = serializer.validated_data["is_protected"]
+            if "is_protected" in values:
+                is_protected = values["is_protected"]
                 row = environments.protect(row, actor=person(request), is_protected=is_protected)
         return Response(EnvironmentOutput(row).data)
 
@@ -265,7 +261,6 @@ class BindingList(GenericAPIView[Binding]):
 
     write_role = Role.DESIGNER
     serializer_class = BindingListOutput
-    pagination_class = None
     queryset = Binding.objects.none()
 
     @extend_schema(operation_id="agents_environments_bindings_list", parameters=[NAME])
@@ -297,7 +292,6 @@ class BindingDetail(GenericAPIView[Binding]):
 
     write_role = Role.DESIGNER
     serializer_class = BindingOutput
-    pagination_class = None
     queryset = Binding.objects.none()
 
     @extend_schema(parameters=[NAME, TOOL, AGENT])
@@ -368,7 +362,6 @@ class NamedActivityDetail(GenericAPIView[Binding]):
 
     write_role = Role.DESIGNER
     serializer_class = BindingOutput
-    pagination_class = None
     queryset = Binding.objects.none()
 
     @extend_schema(operation_id="agents_named_activities_retrieve", parameters=[TOOL, AGENT])
@@ -427,7 +420,6 @@ class EnvironmentMocks(GenericAPIView[Binding]):
 
     write_role = Role.DESIGNER
     serializer_class = BindingListOutput
-    pagination_class = None
     queryset = Binding.objects.none()
 
     @extend_schema(operation_id="agents_environments_mocks", parameters=[NAME], request=None)

@@ -3,12 +3,11 @@ from typing import Any
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import ModelChange, input_field
+from core.serializers import ModelChange, ModelOutput, input_field, validated
 from designer.models import RehearsalJudge
 from designer.rehearsals import judges
 from people.api.generics import GenericAPIView, ListAPIView
@@ -38,11 +37,10 @@ class RehearsalJudgeInput(RehearsalJudgeChange):
         }
 
 
-class RehearsalJudgeOutput(serializers.ModelSerializer[RehearsalJudge]):
+class RehearsalJudgeOutput(ModelOutput[RehearsalJudge]):
     class Meta:
         model = RehearsalJudge
         fields = ["id", "name", "url", "origin", "model", "tries", "seconds", "fingerprint"]
-        read_only_fields = fields
 
 
 @extend_schema(tags=["rehearsals"])
@@ -58,9 +56,8 @@ class JudgeList(ListAPIView[RehearsalJudge]):
 
     @extend_schema(request=RehearsalJudgeInput, responses={201: RehearsalJudgeOutput})
     def post(self, request: Request) -> Response:
-        serializer = RehearsalJudgeInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        judge = judges.create(actor=person(request), **serializer.validated_data)
+        values = validated(RehearsalJudgeInput(data=request.data))
+        judge = judges.create(actor=person(request), **values)
         return Response(RehearsalJudgeOutput(judge).data, status=201)
 
 
@@ -68,7 +65,6 @@ class JudgeList(ListAPIView[RehearsalJudge]):
 class JudgeDetail(GenericAPIView[RehearsalJudge]):
     read_role, write_role = Role.DESIGNER, Role.ADMIN
     serializer_class = RehearsalJudgeOutput
-    pagination_class = None
     queryset = RehearsalJudge.objects.none()
 
     def get(self, request: Request, pk: Any) -> Response:
@@ -76,9 +72,8 @@ class JudgeDetail(GenericAPIView[RehearsalJudge]):
 
     @extend_schema(request=RehearsalJudgeChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        serializer = RehearsalJudgeChange(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        row = judges.change(_find_judge(pk), actor=person(request), **serializer.validated_data)
+        values = validated(RehearsalJudgeChange(data=request.data))
+        row = judges.change(_find_judge(pk), actor=person(request), **values)
         return Response(RehearsalJudgeOutput(row).data)
 
     @extend_schema(responses={204: None})

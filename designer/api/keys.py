@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from core import slugs
 from core.errors import invalid
-from core.serializers import ModelChange, ModelInput
+from core.serializers import ModelChange, ModelInput, ModelOutput, validated
 from designer.agents import agent_keys
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
@@ -59,7 +59,7 @@ class KeyInput(ModelInput):
         }
 
 
-class KeyOutput(serializers.ModelSerializer[ApiKey]):
+class KeyOutput(ModelOutput[ApiKey]):
     owner = serializers.CharField(source="user.username", read_only=True)
     state = serializers.ChoiceField(choices=["active", "expired", "revoked"], read_only=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), read_only=True)
@@ -77,7 +77,6 @@ class KeyOutput(serializers.ModelSerializer[ApiKey]):
             "id", "name", "prefix", "owner", "scopes", "is_of_signed_in", "agents", "calls_at_once",
             "environment", "state", "created_at", "expires_at", "last_used_at", "revoked_at", "reported_at",
         ]  # fmt: skip
-        read_only_fields = fields
 
     @extend_schema_field(serializers.ListField(child=serializers.SlugField(), allow_null=True))
     def get_agents(self, key: ApiKey) -> list[str] | None:
@@ -89,7 +88,6 @@ class NewKeyOutput(KeyOutput):
 
     class Meta(KeyOutput.Meta):
         fields = [*KeyOutput.Meta.fields, "key"]
-        read_only_fields = fields
 
 
 class KeyList(ListAPIView[ApiKey]):
@@ -104,9 +102,8 @@ class KeyList(ListAPIView[ApiKey]):
 
     @extend_schema(request=KeyInput, responses={201: NewKeyOutput})
     def post(self, request: Request) -> Response:
-        serializer = KeyInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        owner, values = person(request), dict(serializer.validated_data)
+        entries = validated(KeyInput(data=request.data))
+        owner, values = person(request), dict(entries)
         key_agents = agent_keys.find_agents(owner, values.pop("agents", []))
         key, plain = agent_keys.issue(owner, actor=owner, agents=key_agents, **values)
         row = self.get_queryset().get(pk=key.pk)
@@ -117,7 +114,6 @@ class KeyList(ListAPIView[ApiKey]):
 class KeyDetail(GenericAPIView[ApiKey]):
     write_role = Role.VIEWER
     serializer_class = KeyOutput
-    pagination_class = None
 
     def get_queryset(self) -> QuerySet[ApiKey]:
         return agent_keys.visible_to(person(self.request))
@@ -129,9 +125,8 @@ class KeyDetail(GenericAPIView[ApiKey]):
     def patch(self, request: Request, pk: int) -> Response:
         """Changes how many calls of tools may be under way with the key, or the environment in which it runs
         them. All else stays as it was made."""
-        serializer = KeyChange(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        values, actor = serializer.validated_data, person(request)
+        entries = validated(KeyChange(data=request.data))
+        values, actor = entries, person(request)
         key = get_object_or_404(self.get_queryset(), pk=pk)
         if not values.keys() & {"calls_at_once", "environment"}:
             raise invalid(calls_at_once="Give this or “environment”.")
@@ -155,7 +150,6 @@ class KeyDetail(GenericAPIView[ApiKey]):
 class KeyRestore(GenericAPIView[ApiKey]):
     write_role = Role.ADMIN
     serializer_class = KeyOutput
-    pagination_class = None
 
     @extend_schema(request=None, responses={200: KeyOutput})
     def post(self, request: Request, pk: int) -> Response:

@@ -11,7 +11,7 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.tools import ToolStatus
 from catalog.rules.sensitive_values import strike
 from core.errors import DomainError
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import NUMBER, asked_release
 from designer.exports import document as release_document
@@ -119,7 +119,6 @@ class CheckedLock(serializers.Serializer[Any]):
 class ReleaseLock(GenericAPIView[Release]):
     runtime = True
     serializer_class = LockFile
-    pagination_class = None
 
     @extend_schema(operation_id="agents_releases_lock_retrieve", parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
@@ -143,17 +142,15 @@ class AgentCheck(GenericAPIView[Agent]):
     roles = {"POST": Role.VIEWER}
     only_reads = runtime = True
     serializer_class = CheckedLock
-    pagination_class = None
     queryset = Agent.objects.none()
 
     @extend_schema(operation_id="agents_check", request=LockFile, responses=CheckedLock)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = LockFile(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        values = validated(LockFile(data=request.data))
         digest, channel = (
-            serializer.validated_data["digest"],
-            serializer.validated_data["channel"] or channels.LIVE,
+            values["digest"],
+            values["channel"] or channels.LIVE,
         )
         rows = agent.releases.select_related("retirement")
         locked_release = rows.filter(**(release_access.release_conditions(digest) or {})).first()
@@ -230,7 +227,7 @@ class RecordedActivityOutput(serializers.Serializer[Any]):
     digest = serializers.CharField(help_text="Of this version.")
 
 
-class ReceiptOutput(serializers.ModelSerializer[Receipt]):
+class ReceiptOutput(ModelOutput[Receipt]):
     key = serializers.CharField(source="key.name")
     owner = serializers.CharField(source="key.user.username")
     release = serializers.IntegerField(source="release.number")
@@ -246,7 +243,6 @@ class ReceiptOutput(serializers.ModelSerializer[Receipt]):
     class Meta:
         model = Receipt
         fields = ["key", "owner", "release", "channel", "surface", "first_at", "last_at", "activities"]
-        read_only_fields = fields
 
     @extend_schema_field(RecordedActivityOutput(many=True))
     def get_activities(self, row: Receipt) -> list[dict[str, Any]]:
@@ -265,7 +261,6 @@ class ReceiptOfKeyOutput(ReceiptOutput):
 
     class Meta(ReceiptOutput.Meta):
         fields = ["agent", "key_id", "live", "behind", *ReceiptOutput.Meta.fields]
-        read_only_fields = fields
 
     def get_behind(self, row: Receipt) -> int:
         return receipts.releases_behind(row)
@@ -288,9 +283,7 @@ class ReceiptsOfKeys(ListAPIView[Receipt]):
     ordering = ("-last_at", "-id")
 
     def get_queryset(self) -> QuerySet[Receipt]:
-        serializer = ReceiptFilter(data=self.request.query_params.dict())
-        serializer.is_valid(raise_exception=True)
-        values = serializer.validated_data
+        values = validated(ReceiptFilter(data=self.request.query_params.dict()))
         return receipts.receipts_of_keys(
             person(self.request),
             agent=values.get("agent", ""),

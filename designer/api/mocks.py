@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES
 from catalog.rules.sensitive_values import restore
-from core.serializers import Input, input_field
+from core.serializers import Input, input_field, validated
 from designer.api.agents import chosen_agent
 from designer.environments import mocks
 from designer.environments.mocks import CallFilter, MockedTool
@@ -267,7 +267,6 @@ class MockList(GenericAPIView[Pin]):
     """The agent's tools, and what their mocks answer."""
 
     serializer_class = MockOutput
-    pagination_class = None
 
     @extend_schema(operation_id="agents_mocks_list", responses=MockOutput(many=True))
     def get(self, request: Request, slug: str) -> Response:
@@ -281,7 +280,6 @@ class MockDetail(GenericAPIView[Pin]):
 
     write_role = Role.DESIGNER
     serializer_class = MockOutput
-    pagination_class = None
 
     @extend_schema(operation_id="agents_mocks_retrieve", responses=MockOutput)
     def get(self, request: Request, slug: str, name: str) -> Response:
@@ -331,9 +329,8 @@ class MockCallList(ListAPIView[Call]):
 
     def get_queryset(self) -> QuerySet[Call]:
         agent = chosen_agent(self.request, self.kwargs["slug"])
-        filter_serializer = MockCallFilter(data=self.request.query_params.dict())
-        filter_serializer.is_valid(raise_exception=True)
-        return mocks.calls(agent, CallFilter(**filter_serializer.validated_data)).defer("result", "answers")
+        values = validated(MockCallFilter(data=self.request.query_params.dict()))
+        return mocks.calls(agent, CallFilter(**values)).defer("result", "answers")
 
     def paginate_queryset(self, queryset: Any) -> Any:
         return masking.masked_calls(super().paginate_queryset(queryset) or ())

@@ -13,7 +13,7 @@ from catalog.notifications import kinds, reports, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Notice, SendingState, Subscription, Webhook
 from core import slugs
 from core.public_url import public_url
-from core.serializers import Input, ModelChange, ModelInput
+from core.serializers import Input, ModelChange, ModelInput, ModelOutput, validated
 from designer.agents import agent_keys
 from designer.api.agents import chosen_agent
 from designer.models import Agent
@@ -33,11 +33,10 @@ class SubscriptionInput(Input):
     event = serializers.ChoiceField(choices=kinds.choices())
 
 
-class SubscriptionOutput(serializers.ModelSerializer[Subscription]):
+class SubscriptionOutput(ModelOutput[Subscription]):
     class Meta:
         model = Subscription
         fields = ["event", "created_at"]
-        read_only_fields = fields
 
 
 class SubscriptionList(ListAPIView[Subscription]):
@@ -52,9 +51,8 @@ class SubscriptionList(ListAPIView[Subscription]):
 
     @extend_schema(request=SubscriptionInput, responses={201: SubscriptionOutput})
     def post(self, request: Request) -> Response:
-        serializer = SubscriptionInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        row = subscriptions.subscribe(person(request), serializer.validated_data["event"])
+        values = validated(SubscriptionInput(data=request.data))
+        row = subscriptions.subscribe(person(request), values["event"])
         return Response(SubscriptionOutput(row).data, status=201)
 
 
@@ -64,7 +62,6 @@ EVENT = OpenApiParameter("event", {"type": "string", "enum": list(kinds.KINDS)},
 class SubscriptionDetail(GenericAPIView[Subscription]):
     write_role = Role.VIEWER
     serializer_class = SubscriptionOutput
-    pagination_class = None
 
     @extend_schema(parameters=[EVENT], responses={204: None})
     def delete(self, request: Request, event: str) -> Response:
@@ -73,7 +70,7 @@ class SubscriptionDetail(GenericAPIView[Subscription]):
         return Response(status=204)
 
 
-class NoticeOutput(serializers.ModelSerializer[Notice]):
+class NoticeOutput(ModelOutput[Notice]):
     type = serializers.CharField(source="event", read_only=True)
     timestamp = serializers.DateTimeField(source="told_at", read_only=True)
     url = serializers.SerializerMethodField()
@@ -82,7 +79,6 @@ class NoticeOutput(serializers.ModelSerializer[Notice]):
     class Meta:
         model = Notice
         fields = ["id", "type", "timestamp", "title", "says", "url", "facts"]
-        read_only_fields = fields
 
     def get_url(self, row: Notice) -> str:
         return public_url(row.path, self.context.get("request"))
@@ -112,7 +108,6 @@ class Follows(GenericAPIView[Any]):
     """
 
     serializer_class = FollowsOutput
-    pagination_class = None
     queryset = Agent.objects.none()
 
     @extend_schema(operation_id="follows_retrieve")
@@ -127,7 +122,6 @@ class Follows(GenericAPIView[Any]):
 
 class AgentFollow(GenericAPIView[Any]):
     write_role = Role.VIEWER
-    pagination_class = None
     queryset = Agent.objects.none()
 
     @extend_schema(request=None, responses={204: None})
@@ -144,7 +138,6 @@ class AgentFollow(GenericAPIView[Any]):
 
 class ToolFollow(GenericAPIView[Any]):
     write_role = Role.VIEWER
-    pagination_class = None
     queryset = Tool.objects.none()
 
     @extend_schema(request=None, responses={204: None})
@@ -190,7 +183,7 @@ class WebhookChange(ModelChange):
         }
 
 
-class WebhookOutput(serializers.ModelSerializer[Webhook]):
+class WebhookOutput(ModelOutput[Webhook]):
     """A webhook without its secret and its whole address, which no call gives a second time."""
 
     url = serializers.SerializerMethodField(
@@ -213,7 +206,6 @@ class WebhookOutput(serializers.ModelSerializer[Webhook]):
             "failures", "last_sent_at",
             "created_at",
         ]  # fmt: skip
-        read_only_fields = fields
 
     def get_url(self, row: Webhook) -> str:
         return webhooks.shown_address(row)
@@ -228,14 +220,13 @@ class NewWebhookOutput(WebhookOutput):
 
     class Meta(WebhookOutput.Meta):
         fields = [*WebhookOutput.Meta.fields, "secret"]
-        read_only_fields = fields
 
 
 class SecretOutput(serializers.Serializer[Any]):
     secret = serializers.CharField(read_only=True, help_text="Shown this once.")
 
 
-class DeliveryOutput(serializers.ModelSerializer[Delivery]):
+class DeliveryOutput(ModelOutput[Delivery]):
     event = serializers.CharField(source="notice.event", read_only=True)
     title = serializers.CharField(source="notice.title", read_only=True)
     state = serializers.ChoiceField(choices=SendingState.choices, read_only=True)
@@ -243,7 +234,6 @@ class DeliveryOutput(serializers.ModelSerializer[Delivery]):
     class Meta:
         model = Delivery
         fields = ["id", "event", "title", "state", "attempts", "status", "error", "created_at", "sent_at"]
-        read_only_fields = fields
 
 
 class WebhookList(ListAPIView[Webhook]):
@@ -258,9 +248,8 @@ class WebhookList(ListAPIView[Webhook]):
 
     @extend_schema(request=WebhookInput, responses={201: NewWebhookOutput})
     def post(self, request: Request) -> Response:
-        serializer = WebhookInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        actor, values = person(request), dict(serializer.validated_data)
+        entries = validated(WebhookInput(data=request.data))
+        actor, values = person(request), dict(entries)
         named_agents = agent_keys.find_agents(actor, values.pop("agents", []))
         row, secret = agent_webhooks.create(actor=actor, agents=named_agents, **values)
         answer = {**WebhookOutput(self.get_queryset().get(pk=row.pk)).data, "secret": secret.reveal()}
@@ -269,7 +258,6 @@ class WebhookList(ListAPIView[Webhook]):
 
 class OneWebhook(GenericAPIView[Any]):
     read_role = write_role = Role.DESIGNER
-    pagination_class = None
     queryset = Webhook.objects.none()
 
     def find_webhook(self, pk: Any) -> Webhook:
@@ -285,9 +273,8 @@ class WebhookDetail(OneWebhook):
     @extend_schema(parameters=[IF_MATCH], request=WebhookChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """`is_paused`: true keeps what happens for up to three days, false sends it."""
-        serializer = WebhookChange(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        row, actor, changes = self.find_webhook(pk), person(request), dict(serializer.validated_data)
+        values = validated(WebhookChange(data=request.data))
+        row, actor, changes = self.find_webhook(pk), person(request), dict(values)
         is_paused, slugs_ = changes.pop("is_paused", None), changes.pop("agents", None)
         named_agents = None if slugs_ is None else agent_keys.find_agents(actor, slugs_)
         agent_webhooks.update(row, actor=actor, agents=named_agents, expected=expected(request), **changes)
@@ -366,12 +353,10 @@ class KeyReport(GenericAPIView[Any]):
     throttle_classes = (ReportLimit,)
     serializer_class = ReportOutput
     queryset = Delivery.objects.none()
-    pagination_class = None
 
     @extend_schema(operation_id="token_report", request=ReportInput, responses={202: ReportOutput})
     def post(self, request: Request) -> Response:
-        serializer = ReportInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        reports.report(serializer.validated_data["key"], place=serializer.validated_data.get("place", ""))
+        values = validated(ReportInput(data=request.data))
+        reports.report(values["key"], place=values.get("place", ""))
         answer = {"message": "Thank you. If this was a key of this Pegboard, it works no longer."}
         return Response(answer, status=202, headers={"Cache-Control": "no-store"})

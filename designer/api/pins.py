@@ -17,7 +17,7 @@ from catalog.rules import retries
 from catalog.tools import definitions
 from core import slugs
 from core.errors import DomainError, invalid
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Pin, PinQuerySet
 from designer.models.pins import PinMode
@@ -95,7 +95,7 @@ class PinsInput(Input):
     pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=pins.MAX_PINS_PER_REQUEST)
 
 
-class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
+class PinOutput(RetryStated, VersionOf, ModelOutput[Pin]):
     """`current` is the version that the vendor offers now, and that was let through."""
 
     tool_id = serializers.CharField(source="tool.tool_id", read_only=True, help_text="The vendor's own id.")
@@ -143,7 +143,6 @@ class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
             "stale",
             "created_at",
         ]
-        read_only_fields = fields
 
     @extend_schema_field(serializers.ChoiceField(choices=get_args(Effect)))
     def get_effect(self, pin: Pin) -> Effect:
@@ -214,9 +213,8 @@ class PinList(ListAPIView[Pin]):
     @extend_schema(request=PinInput, responses={201: PinOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = PinInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        pin_request = _pin_request(serializer.validated_data)
+        values = validated(PinInput(data=request.data))
+        pin_request = _pin_request(values)
         if pin_request.tool.kind not in self.accepts:
             kind = pin_request.tool.get_kind_display().lower()
             raise invalid(tool=f"“{pin_request.tool}” is a {kind}. Pin it in the list of its kind.")
@@ -254,14 +252,12 @@ class PinSeveral(GenericAPIView[Pin]):
 
     write_role = Role.DESIGNER
     serializer_class = PinsOutput
-    pagination_class = None
 
     @extend_schema(request=PinsInput, responses=PinsOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = PinsInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        pin_requests = [_pin_request(row) for row in serializer.validated_data["pins"]]
+        values = validated(PinsInput(data=request.data))
+        pin_requests = [_pin_request(row) for row in values["pins"]]
         answers = pins.pin_several(agent, actor=person(request), wanted=pin_requests)
         pinned_now = pins_at(request, slug).in_bulk([row.pk for row in answers if isinstance(row, Pin)])
         results = [
@@ -277,7 +273,6 @@ class PinSeveral(GenericAPIView[Pin]):
 class PinDetail(GenericAPIView[Pin]):
     write_role = Role.DESIGNER
     serializer_class = PinOutput
-    pagination_class = None
 
     def get(self, request: Request, slug: str, pk: int) -> Response:
         return _answer(get_object_or_404(pins_at(request, slug), pk=pk))
@@ -285,9 +280,8 @@ class PinDetail(GenericAPIView[Pin]):
     @extend_schema(parameters=[IF_MATCH], request=PinChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
-        serializer = PinChange(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        changes = nest_retry_members(serializer.validated_data)
+        values = validated(PinChange(data=request.data))
+        changes = nest_retry_members(values)
         version, ordinal, alias = (changes.get(name) for name in ("version", "ordinal", "alias"))
         actor, etag = person(request), expected(request)
         with transaction.atomic():
@@ -327,22 +321,20 @@ class PinAgent(GenericAPIView[Pin]):
 
     write_role = Role.DESIGNER
     serializer_class = PinOutput
-    pagination_class = None
 
     @extend_schema(parameters=[IF_MATCH], request=PinAgentInput)
     def post(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
-        serializer = PinAgentInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        values = validated(PinAgentInput(data=request.data))
         to = Agent.objects.live().visible_to(person(request), key_of(request))
-        target = to.filter(slug=serializer.validated_data["agent"]).first()
+        target = to.filter(slug=values["agent"]).first()
         if target is None:
             raise invalid(agent="There is no such agent.")
         (moved,) = pins.move_to_agent(
             [pin],
             actor=person(request),
             to=target,
-            alias=serializer.validated_data.get("alias"),
+            alias=values.get("alias"),
             expected=expected(request),
         )
         return _answer(pins_at(request, target.slug).get(pk=moved.pk))

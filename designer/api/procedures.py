@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.token_estimate import estimate_tokens
 from core import slugs
-from core.serializers import Input, ModelInput, input_field
+from core.serializers import Input, ModelInput, ModelOutput, input_field, validated
 from designer.api.agents import chosen_agent
 from designer.models import Procedure, ProcedureVersion
 from designer.procedures import checking, editing, references, vocabulary
@@ -102,14 +102,13 @@ class ProcedureOutput(LintOutput):
     updated_at = serializers.DateTimeField()
 
 
-class ProcedureVersionOutput(serializers.ModelSerializer[ProcedureVersion]):
+class ProcedureVersionOutput(ModelOutput[ProcedureVersion]):
     version = serializers.IntegerField(source="number", read_only=True)
     created_by = serializers.CharField(source="created_by.username", read_only=True)
 
     class Meta:
         model = ProcedureVersion
         fields = ["version", "title", "why", "created_by", "created_at"]
-        read_only_fields = fields
 
 
 class ProcedureVersionDetailOutput(ProcedureVersionOutput):
@@ -117,7 +116,6 @@ class ProcedureVersionDetailOutput(ProcedureVersionOutput):
 
     class Meta(ProcedureVersionOutput.Meta):
         fields = [*ProcedureVersionOutput.Meta.fields, "body"]
-        read_only_fields = fields
 
     def get_body(self, version: ProcedureVersion) -> str:
         names = vocabulary.vocabulary_of(version.procedure.agent, texts=[version.text])
@@ -153,9 +151,8 @@ class ProcedureList(ListAPIView[Procedure]):
     @extend_schema(request=NewProcedureInput, responses={201: ProcedureOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = NewProcedureInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        created = editing.create_procedure(agent, actor=person(request), **serializer.validated_data)
+        values = validated(NewProcedureInput(data=request.data))
+        created = editing.create_procedure(agent, actor=person(request), **values)
         return _answer(created, request, status=201)
 
 
@@ -163,7 +160,6 @@ class ProcedureList(ListAPIView[Procedure]):
 class ProcedureDetail(GenericAPIView[Procedure]):
     write_role = Role.DESIGNER
     serializer_class = ProcedureOutput
-    pagination_class = None
 
     def get(self, request: Request, slug: str, procedure: str) -> Response:
         return _answer(chosen_procedure(request, slug, procedure), request)
@@ -171,11 +167,8 @@ class ProcedureDetail(GenericAPIView[Procedure]):
     @extend_schema(parameters=[IF_MATCH], request=ProcedureInput)
     def put(self, request: Request, slug: str, procedure: str) -> Response:
         row = chosen_procedure(request, slug, procedure)
-        serializer = ProcedureInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        saved = editing.save_procedure(
-            row, actor=person(request), expected=expected(request), **serializer.validated_data
-        )
+        values = validated(ProcedureInput(data=request.data))
+        saved = editing.save_procedure(row, actor=person(request), expected=expected(request), **values)
         return _answer(saved, request)
 
     @extend_schema(responses={204: None})
@@ -199,7 +192,6 @@ class ProcedureVersionList(ListAPIView[ProcedureVersion]):
 @extend_schema(tags=["procedures"])
 class ProcedureVersionDetail(GenericAPIView[ProcedureVersion]):
     serializer_class = ProcedureVersionDetailOutput
-    pagination_class = None
 
     def get(self, request: Request, slug: str, procedure: str, number: int) -> Response:
         row = chosen_procedure(request, slug, procedure)
@@ -213,16 +205,14 @@ class ProcedureRestore(GenericAPIView[Procedure]):
 
     role = write_role = Role.DESIGNER
     serializer_class = ProcedureOutput
-    pagination_class = None
 
     @extend_schema(parameters=[IF_MATCH], request=RestoreInput)
     def post(self, request: Request, slug: str, procedure: str) -> Response:
         row = chosen_procedure(request, slug, procedure)
-        serializer = RestoreInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        values = validated(RestoreInput(data=request.data))
         row = editing.restore_version(
             row,
-            serializer.validated_data["version"],
+            values["version"],
             actor=person(request),
             expected=expected(request),
         )
@@ -238,11 +228,10 @@ class ProcedureLint(APIView):
     @extend_schema(request=LintInput, responses=LintOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = LintInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        stands_for = serializer.validated_data.get("procedure")
+        values = validated(LintInput(data=request.data))
+        stands_for = values.get("procedure")
         key = chosen_procedure(request, slug, stands_for).pk if stands_for else checking.NEW
-        checked = checking.check_agent(agent, person(request), typed={key: serializer.validated_data["body"]})
+        checked = checking.check_agent(agent, person(request), typed={key: values["body"]})
         return Response(LintOutput(_rendered_text(checked, key)).data)
 
 

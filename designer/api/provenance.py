@@ -7,6 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.serializers import validated
 from designer.api.agents import chosen_agent
 from designer.releases import provenance
 from people.api.generics import GenericAPIView
@@ -58,14 +59,11 @@ class AgentReceived(GenericAPIView[Any]):
     """The content of an agent's runtime at a time, and who approved each part of it."""
 
     serializer_class = ReceivedOutput
-    pagination_class = None
 
     @extend_schema(operation_id="agents_received_retrieve", parameters=[Question], responses=ReceivedOutput)
     def get(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = Question(data=request.query_params.dict())
-        serializer.is_valid(raise_exception=True)
-        values = serializer.validated_data
+        values = validated(Question(data=request.query_params.dict()))
         answer = provenance.received(
             agent, at=values.get("at") or timezone.now(), number=values.get("number")
         )

@@ -51,7 +51,6 @@ class AgentReadiness(GenericAPIView[Agent]):
     """
 
     serializer_class = AgentReadinessOutput
-    pagination_class = None
     queryset = Agent.objects.none()
 
     @extend_schema(operation_id="agents_readiness_retrieve")

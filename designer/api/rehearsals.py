@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import Input, ModelChange, ModelInput
+from core.serializers import Input, ModelChange, ModelInput, validated
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Gate, Rehearsal, RehearsalPlan, RehearsalRun
 from designer.rehearsals import built_in, look_alikes, masking, plans, runs, sentences, shown
@@ -198,12 +198,9 @@ class RehearsalList(ListAPIView[Rehearsal]):
     @extend_schema(request=RehearsalInput, responses={201: RehearsalOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = RehearsalInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        expects = serializer.validated_data["expects"]
-        new_sentence = NewSentence(
-            serializer.validated_data["says"], expects["tool"], expects.get("inputs", {})
-        )
+        values = validated(RehearsalInput(data=request.data))
+        expects = values["expects"]
+        new_sentence = NewSentence(values["says"], expects["tool"], expects.get("inputs", {}))
         rows = sentences.add(agent, actor=person(request), new_sentences=[new_sentence])
         return Response(RehearsalOutput(_described(agent, rows)[0]).data, status=201)
 
@@ -212,7 +209,6 @@ class RehearsalList(ListAPIView[Rehearsal]):
 class RehearsalDetail(GenericAPIView[Rehearsal]):
     write_role = Role.DESIGNER
     serializer_class = RehearsalOutput
-    pagination_class = None
 
     def get(self, request: Request, slug: str, pk: int) -> Response:
         row = _find_rehearsal(request, slug, pk)
@@ -221,12 +217,9 @@ class RehearsalDetail(GenericAPIView[Rehearsal]):
     @extend_schema(request=RehearsalChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
         row = _find_rehearsal(request, slug, pk)
-        serializer = RehearsalChange(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        changes = {"says": serializer.validated_data["says"]} if "says" in serializer.validated_data else {}
-        row = sentences.change(
-            row, actor=person(request), **changes, **serializer.validated_data.get("expects", {})
-        )
+        values = validated(RehearsalChange(data=request.data))
+        changes = {"says": values["says"]} if "says" in values else {}
+        row = sentences.change(row, actor=person(request), **changes, **values.get("expects", {}))
         return Response(RehearsalOutput(_described(row.agent, [row])[0]).data)
 
     @extend_schema(responses={204: None})
@@ -241,7 +234,6 @@ class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
 
     write_role = Role.DESIGNER
     serializer_class = RehearsalRunOutput
-    pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
         """The newest run."""
@@ -261,7 +253,6 @@ class RehearsalGate(GenericAPIView[Agent]):
 
     write_role = Role.DESIGNER
     serializer_class = GateOutput
-    pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
         return Response(GateOutput(plans.plan_of(chosen_agent(request, slug))).data)
@@ -269,9 +260,8 @@ class RehearsalGate(GenericAPIView[Agent]):
     @extend_schema(request=GateInput, responses=GateOutput)
     def put(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = GateInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        row = plans.set_gate(agent, actor=person(request), **serializer.validated_data)
+        values = validated(GateInput(data=request.data))
+        row = plans.set_gate(agent, actor=person(request), **values)
         return Response(GateOutput(row).data)
 
 
@@ -281,7 +271,6 @@ class ConfusablePairs(GenericAPIView[Agent]):
 
     write_role = Role.DESIGNER
     serializer_class = ConfusablePairListOutput
-    pagination_class = None
 
     @extend_schema(
         operation_id="agents_rehearsals_confusable_list",
@@ -296,17 +285,15 @@ class ConfusablePairs(GenericAPIView[Agent]):
         agent, query = chosen_agent(request, slug), request.query_params.dict()
         if not query.keys() & TWO.keys():
             return self._answer(look_alikes.confusable_pairs(agent))
-        serializer = TellApartInput(data={name: query[name] for name in TWO if name in query})
-        serializer.is_valid(raise_exception=True)
-        return self._answer([look_alikes.confusable_pair(agent, **serializer.validated_data)])
+        values = validated(TellApartInput(data={name: query[name] for name in TWO if name in query}))
+        return self._answer([look_alikes.confusable_pair(agent, **values)])
 
     @extend_schema(request=TellApartInput, responses=ConfusablePairListOutput)
     def post(self, request: Request, slug: str) -> Response:
         """Adds the proposed sentence to the agent's words about `tool`; answers what is confusable then."""
         agent = chosen_agent(request, slug)
-        serializer = TellApartInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        look_alikes.add_contrast(agent, actor=person(request), **serializer.validated_data)
+        values = validated(TellApartInput(data=request.data))
+        look_alikes.add_contrast(agent, actor=person(request), **values)
         return self._answer(look_alikes.confusable_pairs(agent))
 
     def _answer(self, pairs: Sequence[ConfusablePair]) -> Response:

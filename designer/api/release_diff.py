@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.errors import DomainError
-from core.serializers import Input
+from core.serializers import Input, validated
 from designer.api.asked_releases import NUMBER, chosen_release, releases_at, tell_if_retired
 from designer.exports import document as release_document
 from designer.models import Release
@@ -100,16 +100,14 @@ class ReleaseDiff(GenericAPIView[Release]):
     """The differences of this release from another one: in sentences for people, and by member."""
 
     serializer_class = ReleaseDiffOutput
-    pagination_class = None
 
     @extend_schema(parameters=[NUMBER, Against], responses=ReleaseDiffOutput)
     def get(self, request: Request, slug: str, number: str) -> Response:
-        serializer = Against(data=request.query_params.dict())
-        serializer.is_valid(raise_exception=True)
+        values = validated(Against(data=request.query_params.dict()))
         releases = releases_at(request, slug)
         release = chosen_release(releases, number)
         tell_if_retired(request, release, hands_out=False)
-        against = serializer.validated_data.get("against")
+        against = values.get("against")
         other = chosen_release(releases, against) if against else publishing.previous_release(release)
         if other is None:
             message = "There is no release before this one. Name another."

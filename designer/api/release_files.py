@@ -57,7 +57,6 @@ class ReleaseBytesView(GenericAPIView[Release]):
     """A view that answers 304 after one indexed query on the release."""
 
     runtime = True
-    pagination_class = None
     content_negotiation_class = AsStored
     queryset = Release.objects.none()
 

@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelInput, input_field
+from core.serializers import ModelInput, ModelOutput, input_field, validated
 from designer import exports
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import EXPECTED, NUMBER, asked_release, releases_at
@@ -76,7 +76,7 @@ class AcceptedOutput(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
-class RetirementOutput(serializers.ModelSerializer[Retirement]):
+class RetirementOutput(ModelOutput[Retirement]):
     retired_by = serializers.CharField(source="retired_by.username", read_only=True)
     sunset_at = serializers.DateTimeField(
         read_only=True,
@@ -87,10 +87,9 @@ class RetirementOutput(serializers.ModelSerializer[Retirement]):
     class Meta:
         model = Retirement
         fields = ["reason", "sunset_at", "retired_by", "retired_at"]
-        read_only_fields = fields
 
 
-class ReleaseOutput(serializers.ModelSerializer[Release]):
+class ReleaseOutput(ModelOutput[Release]):
     agent = serializers.SlugField(source="agent.slug", read_only=True)
     created_by = serializers.CharField(source="created_by.username", read_only=True)
     tools = serializers.IntegerField(source="tool_count", read_only=True)
@@ -115,7 +114,6 @@ class ReleaseOutput(serializers.ModelSerializer[Release]):
             "created_at",
             "retirement",
         ]
-        read_only_fields = fields
 
 
 class RemarkOutput(serializers.Serializer[Any]):
@@ -173,7 +171,6 @@ class ReleaseDetailOutput(ReleaseOutput):
 
     class Meta(ReleaseOutput.Meta):
         fields = [*ReleaseOutput.Meta.fields, "formats", "problems"]
-        read_only_fields = fields
 
     @extend_schema_field(FormatOutput(many=True))
     def get_formats(self, release: Release) -> Any:
@@ -216,9 +213,8 @@ class ReleaseList(ListAPIView[Release]):
     @extend_schema(request=ReleaseInput, responses={201: ReleaseOutput, 409: PublishRefusal})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        serializer = ReleaseInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        release = publishing.publish(agent, actor=person(request), **serializer.validated_data)
+        values = validated(ReleaseInput(data=request.data))
+        release = publishing.publish(agent, actor=person(request), **values)
         return Response(ReleaseOutput(release).data, status=201)
 
 
@@ -226,7 +222,6 @@ class ReleaseList(ListAPIView[Release]):
 class ReleaseDetail(GenericAPIView[Release]):
     runtime = True
     serializer_class = ReleaseDetailOutput
-    pagination_class = None
 
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:

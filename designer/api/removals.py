@@ -46,7 +46,6 @@ class VendorUsage(GenericAPIView[Any]):
 
     read_role = Role.ADMIN
     serializer_class = UseOutput
-    pagination_class = None
 
     @extend_schema(operation_id="vendors_use_retrieve", responses={200: UseOutput})
     def get(self, request: Request, slug: str) -> Response:
@@ -59,7 +58,6 @@ class EndpointUse(GenericAPIView[Any]):
 
     read_role = Role.ADMIN
     serializer_class = UseOutput
-    pagination_class = None
 
     @extend_schema(operation_id="endpoints_use_retrieve", responses={200: UseOutput})
     def get(self, request: Request, pk: int) -> Response:

@@ -31,7 +31,6 @@ class ReleaseRetirement(GenericAPIView[Release]):
 
     write_role = Role.DESIGNER
     serializer_class = ReleaseOutput
-    pagination_class = None
     queryset = Release.objects.none()
 
     @extend_schema(

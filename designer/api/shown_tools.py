@@ -79,7 +79,6 @@ class PinShown(GenericAPIView[Pin]):
     """The text of this tool for a model if the agent were published now."""
 
     serializer_class = ShownToolOutput
-    pagination_class = None
     queryset = Pin.objects.none()
 
     @extend_schema(operation_id="agents_pins_shown_retrieve", parameters=[FORMAT], responses=ShownToolOutput)

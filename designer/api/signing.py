@@ -5,13 +5,14 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.serializers import ModelOutput
 from designer.api.asked_releases import NUMBER, asked_release
 from designer.models import ReleaseSignature
 from designer.releases import signing
 from people.api.generics import GenericAPIView
 
 
-class SignatureOutput(serializers.ModelSerializer[ReleaseSignature]):
+class SignatureOutput(ModelOutput[ReleaseSignature]):
     release = serializers.IntegerField(source="release.number")
     digest = serializers.SerializerMethodField(help_text="`sha256:` and the digest, in hexadecimal digits.")
     algorithm = serializers.SerializerMethodField()
@@ -23,7 +24,6 @@ class SignatureOutput(serializers.ModelSerializer[ReleaseSignature]):
     class Meta:
         model = ReleaseSignature
         fields = ["release", "digest", "algorithm", "key", "signature", "signed_at"]
-        read_only_fields = fields
 
     def get_digest(self, row: ReleaseSignature) -> str:
         return f"sha256:{row.release.digest}"
@@ -40,7 +40,6 @@ class ReleaseSignatureDetail(GenericAPIView[ReleaseSignature]):
 
     runtime = True
     serializer_class = SignatureOutput
-    pagination_class = None
 
     @extend_schema(operation_id="agents_releases_signature_retrieve", parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:

@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelChange, ModelInput
+from core.serializers import ModelChange, ModelInput, ModelOutput, validated
 from designer.agents import agents
 from people import teams
 from people.api.generics import GenericAPIView, ListAPIView
@@ -34,7 +34,7 @@ class TeamInput(ModelInput):
         extra_kwargs = {"slug": {"required": False}}
 
 
-class TeamOutput(serializers.ModelSerializer[Team]):
+class TeamOutput(ModelOutput[Team]):
     agents = serializers.IntegerField(source="agent_count", read_only=True, help_text="How many.")
     members = serializers.SerializerMethodField(
         help_text="The names they sign in with; empty for the team of all users."
@@ -43,7 +43,6 @@ class TeamOutput(serializers.ModelSerializer[Team]):
     class Meta:
         model = Team
         fields = ["slug", "name", "is_everyone", "agents", "members", "created_at"]
-        read_only_fields = fields
 
     def get_members(self, team: Team) -> list[str]:
         return [user.username for user in team.members.all()]
@@ -67,16 +66,14 @@ class TeamList(ListAPIView[Team]):
 
     @extend_schema(request=TeamInput, responses={201: TeamOutput})
     def post(self, request: Request) -> Response:
-        serializer = TeamInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        team = teams.create_team(actor=person(request), **serializer.validated_data)
+        values = validated(TeamInput(data=request.data))
+        team = teams.create_team(actor=person(request), **values)
         return Response(TeamOutput(self.get_queryset().get(pk=team.pk)).data, status=201)
 
 
 class TeamDetail(GenericAPIView[Team]):
     write_role = Role.ADMIN
     serializer_class = TeamOutput
-    pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
         return self._answer(request, slug)
@@ -84,10 +81,9 @@ class TeamDetail(GenericAPIView[Team]):
     @extend_schema(parameters=[IF_MATCH], request=TeamChange)
     def patch(self, request: Request, slug: str) -> Response:
         team = self._team(request, slug)
-        serializer = TeamChange(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        if "name" in serializer.validated_data:
-            name = serializer.validated_data["name"]
+        values = validated(TeamChange(data=request.data))
+        if "name" in values:
+            name = values["name"]
             teams.rename_team(team, actor=person(request), name=name, expected=expected(request))
         return self._answer(request, slug)
 
@@ -110,7 +106,6 @@ class TeamMember(GenericAPIView[Any]):
 
     write_role = Role.ADMIN
     serializer_class = TeamOutput
-    pagination_class = None
 
     @extend_schema(request=None, responses={204: None})
     def put(self, request: Request, slug: str, username: str) -> Response:

@@ -15,6 +15,7 @@ from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
 from catalog.review.holds import with_review_state
 from core.errors import invalid
+from core.serializers import ModelOutput
 from designer.agents import agent_vendors, vendor_usage
 from designer.models import Agent, Pin
 from designer.pins import pinned_signatures, tool_use
@@ -56,7 +57,7 @@ class PinnableToolList(catalog_tools.ToolList):
         return tool_use.agents_by_tool()
 
 
-class UsedByOutput(VersionOf, serializers.ModelSerializer[Pin]):
+class UsedByOutput(VersionOf, ModelOutput[Pin]):
     agent = serializers.SlugField(source="agent.slug", read_only=True)
     agent_name = serializers.CharField(source="agent.name", read_only=True)
     pin = serializers.IntegerField(source="pk", read_only=True)
@@ -64,10 +65,9 @@ class UsedByOutput(VersionOf, serializers.ModelSerializer[Pin]):
     class Meta:
         model = Pin
         fields = ["agent", "agent_name", "pin", "name", "version", "ordinal", "version_name"]
-        read_only_fields = fields
 
 
-class ToolDetailOutput(serializers.ModelSerializer[Tool]):
+class ToolDetailOutput(ModelOutput[Tool]):
     """`versions`, `findings` and `used_by` are the newest 50, 50 and 200; the lists have them all."""
 
     vendor = serializers.CharField(source="endpoint.vendor.slug", read_only=True)
@@ -132,7 +132,6 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "used_by",
             "used_by_others",
         ]
-        read_only_fields = fields
 
     def get_language(self, tool: Tool) -> str:
         return tool.texts.language if hasattr(tool, "texts") else ""
@@ -175,7 +174,6 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
 
 class ToolDetail(GenericAPIView[Tool]):
     serializer_class = ToolDetailOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         tools = Tool.objects.select_related("endpoint__vendor", "current", "circuit", "tuning", "texts")

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core import slugs
-from core.serializers import ModelInput
+from core.serializers import ModelInput, validated
 from designer.agents import transfers
 from designer.api.agents import chosen_agent
 from designer.models import Transfer
@@ -71,7 +71,6 @@ class TransferList(GenericAPIView[Transfer]):
     """The transfers of an agent to its sub-agents. A transfer comes and goes with the sub-agent."""
 
     serializer_class = TransferListOutput
-    pagination_class = None
     queryset = Transfer.objects.none()
 
     @extend_schema(operation_id="agents_transfers_list", responses=TransferListOutput)
@@ -86,7 +85,6 @@ class TransferDetail(GenericAPIView[Transfer]):
 
     write_role = Role.DESIGNER
     serializer_class = TransferOutput
-    pagination_class = None
 
     @extend_schema(parameters=[CHILD])
     def get(self, request: Request, slug: str, child: str) -> Response:
@@ -95,12 +93,9 @@ class TransferDetail(GenericAPIView[Transfer]):
     @extend_schema(parameters=[CHILD, IF_MATCH], request=TransferInput)
     def put(self, request: Request, slug: str, child: str) -> Response:
         row = chosen_transfer(request, slug, child)
-        serializer = TransferInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        values = validated(TransferInput(data=request.data))
         return _answer(
-            transfers.word_transfer(
-                row, actor=person(request), expected=expected(request), **serializer.validated_data
-            )
+            transfers.word_transfer(row, actor=person(request), expected=expected(request), **values)
         )
 
     @extend_schema(parameters=[CHILD, IF_MATCH], responses={204: None})

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from catalog.models import Vendor
 from catalog.translations import languages
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from designer.models import TranslationRun
 from designer.rehearsals import judges
 from designer.translations import runs
@@ -25,7 +25,7 @@ class TranslationRunInput(Input):
     judge = serializers.UUIDField(help_text="The id of an evaluation model.")
 
 
-class TranslationRunOutput(serializers.ModelSerializer[TranslationRun]):
+class TranslationRunOutput(ModelOutput[TranslationRun]):
     vendor = serializers.SlugField(source="vendor.slug", read_only=True)
     refused = serializers.SerializerMethodField(
         help_text="Texts whose translation by the model was no plain text."
@@ -37,7 +37,6 @@ class TranslationRunOutput(serializers.ModelSerializer[TranslationRun]):
             *("id", "language", "vendor", "judge", "model", "status", "tool_count", "tools_done"),
             *("translated", "refused", "message", "created_at", "finished_at"),
         ]
-        read_only_fields = fields
 
     def get_refused(self, run: TranslationRun) -> int:
         return len(run.refused)
@@ -57,9 +56,7 @@ class TranslationRunList(ListAPIView[TranslationRun]):
     @extend_schema(request=TranslationRunInput, responses={202: TranslationRunOutput})
     def post(self, request: Request) -> Response:
         """Translate the texts of the vendor that have no translation yet, in the background."""
-        body = TranslationRunInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = body.validated_data
+        values = validated(TranslationRunInput(data=request.data))
         vendor = Vendor.objects.filter(slug=values["vendor"], removed_at=None).first()
         if vendor is None:
             raise invalid(vendor="There is no such vendor.")
@@ -72,7 +69,6 @@ class TranslationRunList(ListAPIView[TranslationRun]):
 class TranslationRunDetail(GenericAPIView[TranslationRun]):
     write_role = Role.DESIGNER
     serializer_class = TranslationRunOutput
-    pagination_class = None
     queryset = TranslationRun.objects.select_related("vendor")
 
     def get(self, request: Request, pk: int) -> Response:

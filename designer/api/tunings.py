@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Tool
-from core.serializers import Input
+from core.serializers import Input, ModelOutput
 from designer.api.pins import chosen_pin
 from designer.models import Pin, Tuning
 from designer.pins import tunings
@@ -147,7 +147,7 @@ class WordsOutput(serializers.Serializer[Any]):
         return {name: value for name, value in document.items() if name in values}
 
 
-class TuningChange(serializers.ModelSerializer[AuditEntry]):
+class TuningChange(ModelOutput[AuditEntry]):
     """One change of the words: what they were and what they became. `entry` is its row in the audit trail."""
 
     entry = serializers.IntegerField(source="pk", read_only=True)
@@ -159,7 +159,6 @@ class TuningChange(serializers.ModelSerializer[AuditEntry]):
     class Meta:
         model = AuditEntry
         fields = ["entry", "at", "by", "action", "before", "after"]
-        read_only_fields = fields
 
 
 def target_of(view: GenericAPIView[Tuning] | ListAPIView[AuditEntry]) -> Pin | Tool:
@@ -176,7 +175,6 @@ class TuningDetail(GenericAPIView[Tuning]):
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
-    pagination_class = None
 
     def get(self, request: Request, **named: Any) -> Response:
         target = target_of(self)
@@ -198,7 +196,6 @@ class TuningRestore(GenericAPIView[Tuning]):
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
-    pagination_class = None
 
     @extend_schema(parameters=[IF_MATCH], request=TuningRestoreInput, responses=TuningOutput)
     def post(self, request: Request, **named: Any) -> Response:
@@ -211,7 +208,6 @@ class TuningSettle(GenericAPIView[Tuning]):
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
-    pagination_class = None
 
     @extend_schema(parameters=[IF_MATCH], request=TuningSettleInput, responses=TuningOutput)
     def post(self, request: Request, **named: Any) -> Response:

@@ -20,7 +20,7 @@ from catalog.api.versions import (
 from catalog.models import Tool
 from catalog.rules import diff
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import Input, validated
 from designer.agents import vendor_usage
 from designer.api.agents import chosen_agent
 from designer.api.pins import NotPinnedOutput
@@ -122,16 +122,15 @@ class UpgradeList(ListAPIView[Pin]):
     def post(self, request: Request, slug: str) -> Response:
         """Move several pins at once, or try it with `dry_run`. A refused pin does not stop the others."""
         agent = chosen_agent(request, slug)
-        serializer = UpgradeMovesInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        if not serializer.validated_data["all_safe"] and not serializer.validated_data.get("moves"):
+        values = validated(UpgradeMovesInput(data=request.data))
+        if not values["all_safe"] and not values.get("moves"):
             raise invalid(moves="Name at least one pin, or set all_safe.")
         moves = upgrades.move(
             agent,
             actor=person(request),
-            wanted=[upgrades.RequestedMove(**row) for row in serializer.validated_data.get("moves", ())],
-            all_safe=serializer.validated_data["all_safe"],
-            is_dry=serializer.validated_data["dry_run"],
+            wanted=[upgrades.RequestedMove(**row) for row in values.get("moves", ())],
+            all_safe=values["all_safe"],
+            is_dry=values["dry_run"],
         )
         results = [
             _row(row.upgrade, slug)
@@ -139,7 +138,7 @@ class UpgradeList(ListAPIView[Pin]):
             | {"error": NotPinnedOutput(row.error).data if row.error else None}
             for row in moves
         ]
-        return Response({"dry_run": serializer.validated_data["dry_run"], "results": results})
+        return Response({"dry_run": values["dry_run"], "results": results})
 
 
 class VersionQuery(serializers.Serializer[Any]):
@@ -156,14 +155,12 @@ class PinMove(GenericAPIView[Pin]):
     """The effects of moving the pin to this version, forwards or back. Nothing moves."""
 
     serializer_class = MoveOutput
-    pagination_class = None
 
     @extend_schema(parameters=[VersionQuery], responses=MoveOutput)
     def get(self, request: Request, slug: str, pk: int) -> Response:
-        serializer = VersionQuery(data=request.query_params.dict())
-        serializer.is_valid(raise_exception=True)
+        values = validated(VersionQuery(data=request.query_params.dict()))
         pin = get_object_or_404(pinned_items([chosen_agent(request, slug)]), pk=pk)
-        upgrade = upgrades.upgrade_to(pin, find_version(pin.tool, **serializer.validated_data))
+        upgrade = upgrades.upgrade_to(pin, find_version(pin.tool, **values))
         return Response(_row(upgrade, slug) | comparison_document(upgrade.comparison))
 
 
@@ -203,14 +200,12 @@ class ToolImpact(GenericAPIView[Tool]):
     """
 
     serializer_class = ToolImpactOutput
-    pagination_class = None
 
     @extend_schema(parameters=[ToolImpactQuery], responses=ToolImpactOutput)
     def get(self, request: Request, pk: int) -> Response:
-        serializer = ToolImpactQuery(data=request.query_params.dict())
-        serializer.is_valid(raise_exception=True)
+        entries = validated(ToolImpactQuery(data=request.query_params.dict()))
         tool = get_object_or_404(Tool.objects.select_related("current", "tuning", "endpoint__vendor"), pk=pk)
-        values = serializer.validated_data
+        values = entries
         version = find_version(tool, version=values.get("to", ""), ordinal=values.get("to_ordinal"))
         rows = upgrades.upgrades_of_tool(tool, version, person(request))
         results = [

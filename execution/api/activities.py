@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from catalog.models import Activity, ActivityVersion, ToolVersion
 from core.errors import invalid
-from core.serializers import Input, ModelChange
+from core.serializers import Input, ModelChange, validated
 from execution.activities import kinds, mapping, operations, reach
 from execution.activities.config_masking import masked_configs
 from people.api.generics import GenericAPIView, ListAPIView
@@ -151,9 +151,7 @@ class ActivityList(ListAPIView[Activity]):
     @extend_schema(request=ActivityInput, responses={201: ActivityDetailOutput})
     def post(self, request: Request) -> Response:
         """Save an activity. One that cannot run is refused with a code and the paths of the faults."""
-        body = ActivityInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = body.validated_data
+        values = validated(ActivityInput(data=request.data))
         activity = operations.create(
             actor=person(request),
             name=values["name"],
@@ -168,7 +166,6 @@ class ActivityList(ListAPIView[Activity]):
 class ActivityDetail(GenericAPIView[Activity]):
     write_role = Role.DESIGNER
     serializer_class = ActivityDetailOutput
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         return _answer(_get_activity(pk))
@@ -176,9 +173,7 @@ class ActivityDetail(GenericAPIView[Activity]):
     @extend_schema(parameters=[IF_MATCH], request=ActivityChange)
     def patch(self, request: Request, pk: int) -> Response:
         """Change the given members. Another configuration or interface creates the next version."""
-        body = ActivityChange(data=request.data)
-        body.is_valid(raise_exception=True)
-        changes = dict(body.validated_data)
+        changes = dict(validated(ActivityChange(data=request.data)))
         if "interface" in changes:
             changes["interface"] = _version(changes["interface"], "interface")
         changed = operations.change(
@@ -210,14 +205,12 @@ class ActivityPropose(GenericAPIView[Activity]):
 
     write_role = Role.DESIGNER
     serializer_class = ProposalOutput
-    pagination_class = None
 
     @extend_schema(request=ProposalInput, responses={200: ProposalOutput})
     def post(self, request: Request) -> Response:
-        body = ProposalInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        interface = _version(body.validated_data["interface"], "interface")
-        other = _version(body.validated_data["tool"], "tool")
+        values = validated(ProposalInput(data=request.data))
+        interface = _version(values["interface"], "interface")
+        other = _version(values["tool"], "tool")
         if interface is None or other is None:
             raise invalid(tool="Name a version of each tool.")
         proposal = mapping.propose(interface.decoded(), other.decoded())

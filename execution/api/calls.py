@@ -17,7 +17,7 @@ from catalog.api.versions import VersionChoice, find_version, version_facts
 from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Asked, Attempt, CallStatus, Result
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import Input, ModelOutput, validated
 from execution.calls import examples, invocation, masking, queue, requesting
 from execution.calls.checks import ArgumentsError
 from people.api.generics import GenericAPIView, ListAPIView
@@ -253,13 +253,10 @@ class ToolInvoke(GenericAPIView[Tool]):
     write_role = Role.DESIGNER
     takes_idempotency_keys = False
     serializer_class = CallOutput
-    pagination_class = None
 
     @extend_schema(request=InvokeInput, responses={200: CallOutput})
     def post(self, request: Request, pk: int) -> Response:
-        body = InvokeInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = body.validated_data
+        values = validated(InvokeInput(data=request.data))
         tool = find_tool(pk)
         version = find_version(tool, version=values.get("version", ""), ordinal=values.get("ordinal"))
         version.tool = tool
@@ -315,7 +312,6 @@ class CallList(ListAPIView[Call]):
 @extend_schema(tags=["calls"])
 class CallDetail(GenericAPIView[Call]):
     serializer_class = CallOutput
-    pagination_class = None
     queryset = Call.objects.none()
 
     def get(self, request: Request, pk: int, call: int) -> Response:
@@ -331,7 +327,6 @@ class CallShow(GenericAPIView[Call]):
 
     write_role = Role.DESIGNER
     serializer_class = CallOutput
-    pagination_class = None
     queryset = Call.objects.none()
 
     @extend_schema(request=None, responses={200: CallOutput})
@@ -349,16 +344,14 @@ class CallResume(GenericAPIView[Call]):
     write_role = Role.DESIGNER
     takes_idempotency_keys = False
     serializer_class = CallOutput
-    pagination_class = None
     queryset = Call.objects.none()
 
     @extend_schema(request=ResumeInput, responses={200: CallOutput})
     def post(self, request: Request, pk: int, call: int) -> Response:
-        body = ResumeInput(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = validated(ResumeInput(data=request.data))
         calls = Call.objects.visible_to(person(request)).select_related("version__tool__endpoint__vendor")
         earlier = get_object_or_404(calls, tool=pk, pk=call)
-        answers = body.validated_data.get("answers", {})
+        answers = values.get("answers", {})
         try:
             following = invocation.continue_now(
                 earlier, actor=person(request), api_key=key_of(request), answers=answers
@@ -373,13 +366,12 @@ class ExampleInput(Input):
     name = serializers.CharField(max_length=examples.MAX_NAME_LENGTH)
 
 
-class ExampleOutput(serializers.ModelSerializer[Example]):
+class ExampleOutput(ModelOutput[Example]):
     arguments = serializers.SerializerMethodField()
 
     class Meta:
         model = Example
         fields = ["id", "name", "arguments", "created_name", "created_at"]
-        read_only_fields = fields
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_arguments(self, example: Example) -> Any:
@@ -399,11 +391,10 @@ class ExampleList(ListAPIView[Example]):
 
     @extend_schema(request=ExampleInput, responses={201: ExampleOutput})
     def post(self, request: Request, pk: int) -> Response:
-        body = ExampleInput(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = validated(ExampleInput(data=request.data))
         calls = Call.objects.visible_to(person(request)).select_related("tool")
-        call = get_object_or_404(calls, tool=pk, pk=body.validated_data["call"])
-        example = examples.save_example(call, actor=person(request), name=body.validated_data["name"])
+        call = get_object_or_404(calls, tool=pk, pk=values["call"])
+        example = examples.save_example(call, actor=person(request), name=values["name"])
         return Response(ExampleOutput(example).data, status=201)
 
 
@@ -415,7 +406,6 @@ def _find_example(request: Request, pk: int, example: int) -> Example:
 class ExampleDetail(GenericAPIView[Example]):
     write_role = Role.DESIGNER
     serializer_class = ExampleOutput
-    pagination_class = None
     queryset = Example.objects.none()
 
     def get(self, request: Request, pk: int, example: int) -> Response:

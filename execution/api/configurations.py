@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Configuration, Tool
-from core.serializers import ModelInput
+from core.serializers import ModelInput, ModelOutput, validated
 from execution.threads import configurations
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -26,7 +26,7 @@ class ConfigurationInput(ModelInput):
         fields = ("name", "values")
 
 
-class ConfigurationOutput(serializers.ModelSerializer[Configuration]):
+class ConfigurationOutput(ModelOutput[Configuration]):
     """One state of a configuration. It never changes."""
 
     values = serializers.JSONField(read_only=True)
@@ -34,7 +34,6 @@ class ConfigurationOutput(serializers.ModelSerializer[Configuration]):
     class Meta:
         model = Configuration
         fields = ["name", "number", "values", "created_name", "created_at"]
-        read_only_fields = fields
 
 
 class ConfigurationStates(ConfigurationOutput):
@@ -42,7 +41,6 @@ class ConfigurationStates(ConfigurationOutput):
 
     class Meta(ConfigurationOutput.Meta):
         fields = [*ConfigurationOutput.Meta.fields, "states"]
-        read_only_fields = fields
 
     @extend_schema_field(ConfigurationOutput(many=True))
     def get_states(self, row: Configuration) -> Any:
@@ -68,10 +66,9 @@ class ConfigurationList(ListAPIView[Configuration]):
     @extend_schema(request=ConfigurationInput, responses={201: ConfigurationOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Keep values under a name. Other values under a name that there is become its next state."""
-        body = ConfigurationInput(data=request.data)
-        body.is_valid(raise_exception=True)
+        entries = validated(ConfigurationInput(data=request.data))
         tool = get_object_or_404(Tool, pk=pk)
-        configuration = configurations.save(tool, actor=person(request), **body.validated_data)
+        configuration = configurations.save(tool, actor=person(request), **entries)
         (shown,) = configurations.mask_values(tool, [configuration])
         return Response(ConfigurationOutput(shown).data, status=201)
 
@@ -80,7 +77,6 @@ class ConfigurationList(ListAPIView[Configuration]):
 class ConfigurationDetail(GenericAPIView[Configuration]):
     write_role = Role.DESIGNER
     serializer_class = ConfigurationStates
-    pagination_class = None
     queryset = Configuration.objects.none()
 
     def get(self, request: Request, pk: int, name: str) -> Response:

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from catalog.models import Endpoint, EndpointSecret, ProviderClient
 from core.errors import invalid
-from core.serializers import Input, ModelInput
+from core.serializers import Input, ModelInput, ModelOutput, validated
 from execution.user_grants import providers, vault
 from people.api.generics import GenericAPIView
 from people.models import Role
@@ -28,13 +28,12 @@ class EndpointSecretInput(ModelInput):
         fields = ("name", "value")
 
 
-class EndpointSecretOutput(serializers.ModelSerializer[EndpointSecret]):
+class EndpointSecretOutput(ModelOutput[EndpointSecret]):
     set_by = serializers.CharField(source="set_by.username", default=None, allow_null=True)
 
     class Meta:
         model = EndpointSecret
         fields = ["id", "name", "fingerprint", "origin", "set_at", "set_by"]
-        read_only_fields = fields
 
 
 class VaultOutput(serializers.Serializer[Any]):
@@ -51,7 +50,6 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
     read_role = Role.ADMIN
     write_role = Role.ADMIN
     serializer_class = EndpointSecretOutput
-    pagination_class = None
 
     @extend_schema(responses={200: VaultOutput})
     def get(self, request: Request, pk: int) -> Response:
@@ -63,9 +61,8 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
     @extend_schema(request=EndpointSecretInput, responses={200: EndpointSecretOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Enter one, or replace the one of this name."""
-        body = EndpointSecretInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        row = vault.set_secret(live_endpoint(pk), actor=person(request), **body.validated_data)
+        values = validated(EndpointSecretInput(data=request.data))
+        row = vault.set_secret(live_endpoint(pk), actor=person(request), **values)
         return Response(EndpointSecretOutput(row).data)
 
 
@@ -73,7 +70,6 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
 class EndpointSecretDetail(GenericAPIView[EndpointSecret]):
     write_role = Role.ADMIN
     serializer_class = EndpointSecretOutput
-    pagination_class = None
     queryset = EndpointSecret.objects.none()
 
     @extend_schema(responses={204: None})
@@ -113,7 +109,6 @@ class EndpointProviders(GenericAPIView[ProviderClient]):
     read_role = Role.ADMIN
     write_role = Role.ADMIN
     serializer_class = ProvidersOutput
-    pagination_class = None
     queryset = ProviderClient.objects.none()
 
     def get(self, request: Request, pk: int) -> Response:
@@ -126,10 +121,9 @@ class EndpointProviders(GenericAPIView[ProviderClient]):
     @extend_schema(request=ProviderInput, responses={200: ProvidersOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Choose the client for a provider, or remove it."""
-        body = ProviderInput(data=request.data)
-        body.is_valid(raise_exception=True)
-        endpoint, provider = live_endpoint(pk), body.validated_data["provider"]
-        credential_id = body.validated_data["credential"]
+        values = validated(ProviderInput(data=request.data))
+        endpoint, provider = live_endpoint(pk), values["provider"]
+        credential_id = values["credential"]
         if credential_id is None:
             if row := endpoint.provider_clients.filter(provider=provider).first():
                 providers.forget(row, actor=person(request))

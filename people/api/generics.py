@@ -132,7 +132,7 @@ def schema_of(view: AnyAPIView, method: str) -> AutoSchema:
 
 
 class GenericAPIView(APIView, generics.GenericAPIView[Row]):
-    pass
+    pagination_class = None
 
 
 class ListAPIView(APIView, generics.ListAPIView[Row]):

@@ -4,7 +4,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import input_field
+from core.serializers import ModelOutput, input_field, validated
 from people import audit
 from people.api.generics import ListAPIView
 from people.models import AuditEntry, User
@@ -30,7 +30,7 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
     last_day = input_field(audit.LAST_DAY, help_text="Only changes on this day or earlier.")
 
 
-class AuditOutput(serializers.ModelSerializer[AuditEntry]):
+class AuditOutput(ModelOutput[AuditEntry]):
     actor = serializers.CharField(source="actor_name", read_only=True)
     before = serializers.DictField(read_only=True, allow_null=True)
     after = serializers.DictField(read_only=True, allow_null=True)
@@ -41,7 +41,6 @@ class AuditOutput(serializers.ModelSerializer[AuditEntry]):
             *("id", "at", "actor", "action", "kind", "object_id", "label", "before", "after", "why"),
             *("position", "previous", "hash"),
         ]
-        read_only_fields = fields
 
 
 class AuditList(ListAPIView[AuditEntry]):
@@ -54,9 +53,8 @@ class AuditList(ListAPIView[AuditEntry]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[AuditEntry]:
-        filters = AuditFilter(data=self.request.query_params.dict())
-        filters.is_valid(raise_exception=True)
-        return audit.entries(person(self.request), **filters.validated_data)
+        values = validated(AuditFilter(data=self.request.query_params.dict()))
+        return audit.entries(person(self.request), **values)
 
     @extend_schema(parameters=[AuditFilter])
     def get(self, request: Request) -> Response:

@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelChange, ModelInput, input_field
+from core.serializers import ModelChange, ModelInput, ModelOutput, input_field, validated
 from people import users
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -30,13 +30,12 @@ class UserChange(ModelChange):
         fields = ("name", "role", "is_active", "password")
 
 
-class UserOutput(serializers.ModelSerializer[User]):
+class UserOutput(ModelOutput[User]):
     teams = serializers.SerializerMethodField(help_text="Of those you are in.")
 
     class Meta:
         model = User
         fields = ["id", "username", "name", "role", "is_active", "teams", "date_joined", "last_login"]
-        read_only_fields = fields
 
     @extend_schema_field(serializers.ListField(child=serializers.SlugField()))
     def get_teams(self, user: User) -> list[str]:
@@ -61,9 +60,8 @@ class UserList(ListAPIView[User]):
 
     @extend_schema(request=UserInput, responses={201: UserOutput})
     def post(self, request: Request) -> Response:
-        user_input = UserInput(data=request.data)
-        user_input.is_valid(raise_exception=True)
-        user = users.add_user(actor=person(request), **user_input.validated_data)
+        values = validated(UserInput(data=request.data))
+        user = users.add_user(actor=person(request), **values)
         return Response(UserOutput(self.get_queryset().get(pk=user.pk)).data, status=201)
 
 
@@ -73,7 +71,6 @@ class UserDetail(GenericAPIView[User]):
     write_role = Role.ADMIN
     serializer_class = UserOutput
     queryset = User.objects.all()
-    pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         return _respond(request, pk)
@@ -81,9 +78,7 @@ class UserDetail(GenericAPIView[User]):
     @extend_schema(parameters=[IF_MATCH], request=UserChange)
     def patch(self, request: Request, pk: int) -> Response:
         user = get_object_or_404(User, pk=pk)
-        change = UserChange(data=request.data)
-        change.is_valid(raise_exception=True)
-        changes = dict(change.validated_data)
+        changes = dict(validated(UserChange(data=request.data)))
         password = changes.pop("password", None)
         with transaction.atomic():
             users.update_user(user, actor=person(request), expected=expected(request), **changes)

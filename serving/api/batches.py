@@ -21,7 +21,7 @@ from catalog.models.calls import Mode
 from core import rate_limits
 from core.db_errors import RETRY_AFTER, outage
 from core.errors import DomainError, invalid
-from core.serializers import Input, refusals, sentences
+from core.serializers import Input, refusals, sentences, validated
 from designer.api.asked_releases import NUMBER, found_release
 from designer.exports import tool_system
 from designer.exports.tool_system import ACTIVITY, OUTPUT, REASONING, TOOL
@@ -196,7 +196,6 @@ class ReleaseCalls(GenericAPIView[Release]):
     invokes = True
     takes_arrays = True
     serializer_class = BatchOutput
-    pagination_class = None
     queryset = Release.objects.none()
 
     @extend_schema(
@@ -217,9 +216,8 @@ class ReleaseCalls(GenericAPIView[Release]):
             _record_unknown(request, slug, "")
             raise
         document, are_model_calls = _document(request)
-        serializer = BatchInput(data=document)
-        serializer.is_valid(raise_exception=True)
-        options, actor, key = serializer.validated_data, person(request), key_of(request)
+        values = validated(BatchInput(data=document))
+        options, actor, key = values, person(request), key_of(request)
         if are_model_calls and "environment" in options:
             message = "A model wrote these calls, so the address says where they run: ?environment=…"
             raise invalid(environment=message)

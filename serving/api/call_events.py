@@ -71,7 +71,6 @@ class AgentCallEvents(GenericAPIView[Call]):
 
     invokes = True
     serializer_class = RuntimeCallOutput
-    pagination_class = None
     content_negotiation_class = AnyAccept
     queryset = Call.objects.none()
 

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.models import Call
 from core.errors import DomainError
-from core.serializers import Input
+from core.serializers import Input, validated
 from designer.api.agents import chosen_agent
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
@@ -114,7 +114,6 @@ class AgentCall(GenericAPIView[Call]):
 
     invokes = True
     serializer_class = RuntimeCallOutput
-    pagination_class = None
     queryset = Call.objects.none()
 
     @extend_schema(operation_id="agents_calls_retrieve", parameters=[FORMAT_PARAMETER, WAIT])
@@ -149,7 +148,6 @@ class AgentCallCancel(GenericAPIView[Call]):
     write_role = Role.DESIGNER
     invokes = True
     serializer_class = RuntimeCallOutput
-    pagination_class = None
     queryset = Call.objects.none()
 
     @extend_schema(operation_id="agents_calls_cancel", parameters=[FORMAT_PARAMETER], request=None)
@@ -187,22 +185,20 @@ class AgentCallOutput(GenericAPIView[Call]):
     write_role = Role.DESIGNER
     invokes = True
     serializer_class = RuntimeCallOutput
-    pagination_class = None
     queryset = Call.objects.none()
 
     @extend_schema(operation_id="agents_calls_output", parameters=[FORMAT_PARAMETER], request=OutputInput)
     def post(self, request: Request, call: int, slug: str = "") -> Response:
         # Checked first: whether the caller may see the call at all.
         call_row, release, tool = found_call(request, slug, call)
-        serializer = OutputInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        values = validated(OutputInput(data=request.data))
         answer = calls.give_output(
             call_row,
             release,
             tool,
             actor=person(request),
             key=key_of(request),
-            output=serializer.validated_data["output"],
+            output=values["output"],
             format_=requested_format(request),
         )
         return Response(answer_document(answer, release, request))

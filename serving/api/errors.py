@@ -48,7 +48,6 @@ class ReleaseErrors(GenericAPIView[Release]):
 
     runtime = True
     serializer_class = ErrorsOutput
-    pagination_class = None
     queryset = Release.objects.none()
 
     @extend_schema(operation_id="agents_releases_tools_errors", parameters=[NUMBER, NAME])

@@ -97,7 +97,6 @@ class GrantDetail(GenericAPIView[UserGrant]):
 
     write_role = Role.DESIGNER
     serializer_class = GrantOutput
-    pagination_class = None
     queryset = UserGrant.objects.none()
 
     def get(self, request: Request, grant: str) -> Response:

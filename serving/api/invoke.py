@@ -70,7 +70,6 @@ class ReleaseInvoke(GenericAPIView[Release]):
     write_role = Role.DESIGNER
     invokes = True
     serializer_class = RuntimeCallOutput
-    pagination_class = None
     content_negotiation_class = AnyAccept
     queryset = Release.objects.none()
 

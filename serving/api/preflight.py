@@ -68,7 +68,6 @@ class ReleasePreflight(GenericAPIView[Release]):
 
     runtime = True
     serializer_class = PreflightOutput
-    pagination_class = None
     queryset = Release.objects.none()
 
     @extend_schema(operation_id="agents_releases_preflight", parameters=[NUMBER, FOR_USER, ENVIRONMENT])

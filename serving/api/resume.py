@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from catalog.models import Call
 from catalog.models.calls import Mode
 from core.public_url import public_url
+from core.serializers import validated
 from designer.api.asked_releases import tell_if_retired
 from designer.releases import receipts
 from execution.api.calls import ResumeInput
@@ -42,7 +43,6 @@ class AgentCallResume(GenericAPIView[Call]):
     write_role = Role.DESIGNER
     invokes = True
     serializer_class = RuntimeCallOutput
-    pagination_class = None
     content_negotiation_class = AnyAccept
     queryset = Call.objects.none()
 
@@ -53,9 +53,8 @@ class AgentCallResume(GenericAPIView[Call]):
         responses=ANSWER_RESPONSES,
     )
     def post(self, request: Request, call: int, slug: str = "") -> HttpResponseBase:
-        serializer = RuntimeResumeInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        mode = Mode(serializer.validated_data.get("mode", Mode.WAIT))
+        values = validated(RuntimeResumeInput(data=request.data))
+        mode = Mode(values.get("mode", Mode.WAIT))
         call_row, release, tool = found_call(request, slug, call)
         # A call that was begun in a retired release may be finished there; headers notify the caller.
         tell_if_retired(request, release, hands_out=False)
@@ -68,7 +67,7 @@ class AgentCallResume(GenericAPIView[Call]):
                 tool,
                 actor=person(request),
                 key=key_of(request),
-                answers=serializer.validated_data.get("answers", {}),
+                answers=values.get("answers", {}),
                 format_=requested_format(request),
                 site=public_url("/", request).rstrip("/"),
                 mode=mode,

@@ -12,7 +12,7 @@ from catalog.models import Call, Thread
 from catalog.models.calls import ACTIVE_CALLS
 from catalog.models.threads import ThreadStatus
 from core.errors import DomainError
-from core.serializers import Input
+from core.serializers import Input, validated
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import NUMBER, found_release
 from designer.api.release_agents import SUB
@@ -139,7 +139,6 @@ class ReleaseThreads(GenericAPIView[Release]):
     write_role = Role.DESIGNER
     invokes = True
     serializer_class = ThreadOutput
-    pagination_class = None
     queryset = Release.objects.none()
 
     @extend_schema(
@@ -149,8 +148,7 @@ class ReleaseThreads(GenericAPIView[Release]):
         responses={201: ThreadOutput},
     )
     def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
-        serializer = ThreadInput(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        values = validated(ThreadInput(data=request.data))
         actor, key = person(request), key_of(request)
         try:
             thread = threads.begin(
@@ -159,8 +157,8 @@ class ReleaseThreads(GenericAPIView[Release]):
                 actor=actor,
                 key=key,
                 sub_agent="" if sub == slug else sub,
-                thread_id=serializer.validated_data.get("id"),
-                metadata=serializer.validated_data.get("metadata"),
+                thread_id=values.get("id"),
+                metadata=values.get("metadata"),
             )
         except (Http404, UnknownToolError) as error:
             if key and Scope.INVOKE in key.scopes:
@@ -212,7 +210,6 @@ class AgentThread(GenericAPIView[Thread]):
     write_role = Role.DESIGNER
     invokes = True
     serializer_class = ThreadOutput
-    pagination_class = None
     queryset = Thread.objects.none()
 
     @extend_schema(operation_id="agents_threads_retrieve")
@@ -234,7 +231,6 @@ class AgentThreadHistory(GenericAPIView[Thread]):
 
     invokes = True
     serializer_class = HistoryOutput
-    pagination_class = None
     queryset = Thread.objects.none()
 
     @extend_schema(
