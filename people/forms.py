@@ -1,9 +1,11 @@
 """Forms about users, and the base class of all forms. The rules are in `people.users`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from django import forms
+from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -21,6 +23,15 @@ from people.audit import Doer
 from people.audit.edit_conflicts import ANY_STATE, Difference, Facts, LateEditError, etag
 from people.models import Role, User
 from people.permissions import person
+
+
+@contextmanager
+def show_errors(request: HttpRequest) -> Iterator[None]:
+    """Show an error of the operation inside as a message of the next page, and continue after it."""
+    try:
+        yield
+    except DomainError as error:
+        messages.error(request, error.message)
 
 
 class OperationForm(forms.Form):
@@ -44,6 +55,14 @@ class OperationForm(forms.Form):
     def status(self) -> int:
         """The HTTP status of the page that shows this form."""
         return 409 if self.late else 200
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Add an error of the operation inside to the form, and continue after it."""
+        try:
+            yield
+        except DomainError as error:
+            self.refuse(error)
 
     def refuse(self, error: DomainError) -> None:
         """Add the error of the operation to the form, each sentence to its field."""

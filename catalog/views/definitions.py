@@ -16,6 +16,7 @@ from catalog.models import Tool
 from catalog.tools import definition_import, definitions
 from catalog.views.asked import next_path
 from core.errors import DomainError
+from people.forms import show_errors
 from people.models import Role
 from people.permissions import person, requires
 from protocols.definition import Parts
@@ -66,11 +67,8 @@ def definition_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def definition_restore(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_definition(pk)
-    try:
+    with show_errors(request):
         definitions.offer_again(row, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, _("“{tool}” can be pinned again.").format(tool=row))
     return redirect("tool", row.pk)
 

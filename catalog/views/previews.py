@@ -108,14 +108,12 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
     form = EndpointForm(request.POST, request.FILES, endpoint=row)
     preview = None
     if form.is_valid():
-        try:
+        with form.refusing():
             changes = form.changes()
             names = ("url", "credential", "settings", *vendor_operations.REACH)
             draft_values = {name: changes[name] for name in names}
             draft = vendor_operations.draft_endpoint(protocol=row.protocol, instead_of=row, **draft_values)
             preview = previews.preview(draft)
-        except DomainError as error:
-            form.refuse(error)
     context = {"preview": preview, "refused": _refused(form)}
     if "HX-Request" in request.headers:
         return render(request, "catalog/_preview.html", context)

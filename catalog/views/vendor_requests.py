@@ -16,6 +16,7 @@ from catalog.vendors import vendor_requests
 from catalog.views.asked import next_path
 from core.errors import DomainError
 from core.pagination import Keyset
+from people.forms import show_errors
 from people.models import Role
 from people.permissions import person, requires
 
@@ -40,7 +41,7 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         values, actor = form.cleaned_data, person(request)
-        try:
+        with form.refusing():
             draft = vendor_operations.draft_endpoint(protocol=values["protocol"], url=values["url"])
             # Endpoints and requests with this address.
             connected = [match.endpoint for match in already_connected(draft)]
@@ -55,8 +56,6 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
                     request, _("You requested “{vendor}”. An administrator decides.").format(vendor=row)
                 )
                 return redirect(next_path(request) or "vendor-request-list")
-        except DomainError as error:
-            form.refuse(error)
     return render(request, "catalog/vendor_request_new.html", context)
 
 
@@ -64,11 +63,8 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
 @require_POST
 def vendor_request_take_back(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(VendorRequest, pk=pk)
-    try:
+    with show_errors(request):
         vendor_requests.take_back(row, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, _("You withdrew the request for “{vendor}”.").format(vendor=row))
     return redirect("vendor-request-list")
 

@@ -9,7 +9,6 @@ from catalog.models import Endpoint, Vendor, WaitingDecision
 from catalog.search.progress import pending_progress, progress_of
 from catalog.vendors import charts, report_card
 from catalog.vendors import operations as vendor_operations
-from core.errors import DomainError
 from core.pagination import Keyset
 from people.models import Role
 from people.permissions import person, requires
@@ -42,13 +41,10 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
     form = VendorForm(request.POST or None, initial={"name": row.name, "homepage": row.homepage})
     form.edits(vendor_operations.vendor_facts(row))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             vendor_operations.update_vendor(
                 row, actor=person(request), expected=form.expected, **form.cleaned_data
             )
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved."))
             return redirect("vendor", row.slug)
     endpoints = row.endpoints.filter(removed_at=None).with_status().with_item_counts()

@@ -11,7 +11,6 @@ from catalog.forms.word_group_fields import WordGroupForm
 from catalog.models import CustomWordGroup
 from catalog.search import word_groups
 from catalog.search.progress import pending_progress
-from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
 
@@ -38,11 +37,8 @@ def word_group_list(request: HttpRequest) -> HttpResponse:
 def word_group_new(request: HttpRequest) -> HttpResponse:
     form = WordGroupForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             word_groups.create_group(actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, SAVED)
             return redirect("word-group-list")
     return render(request, "catalog/word_group.html", {"form": form})
@@ -54,11 +50,8 @@ def word_group(request: HttpRequest, pk: int) -> HttpResponse:
     form = WordGroupForm(request.POST or None, initial={"words": ", ".join(row.words)})
     form.edits(word_groups.group_facts(row))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             word_groups.update_group(row, actor=person(request), expected=form.expected, **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, SAVED)
             return redirect("word-group-list")
     return render(request, "catalog/word_group.html", {"form": form, "group": row}, status=form.status)

@@ -3,7 +3,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
-from core.errors import DomainError
 from designer.files import agent_files
 from designer.files.agent_files import AgentFile, Imported
 from designer.forms.agents import AgentImportForm
@@ -19,7 +18,7 @@ def agent_import(request: HttpRequest) -> HttpResponse:
     result: Imported | None = None
     text = ""
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             body = form.document()
             filed = agent_files.read_file(body)
             result, text = _brought_in(form, filed, is_dry_run=True), body.decode()
@@ -31,8 +30,6 @@ def agent_import(request: HttpRequest) -> HttpResponse:
                     _("“{agent}” was imported. Check its tools and texts, then publish.").format(agent=first),
                 )
                 return redirect("agent", first.slug)
-        except DomainError as error:
-            form.refuse(error)
     context = {"form": form, "found": result, "text": text}
     return render(request, "designer/agent_import.html", context)
 

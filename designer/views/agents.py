@@ -8,7 +8,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from core.errors import DomainError
 from designer.agents import agent_budgets, agent_vendors, agents
 from designer.files import agent_copies
 from designer.forms.agents import AgentEditForm, CopyAgentForm, NewAgentForm, TokenLimitForm
@@ -19,6 +18,7 @@ from designer.procedures import editing
 from designer.releases import drafts
 from designer.views import agent_panes, last_agent
 from people import teams
+from people.forms import show_errors
 from people.models import Role
 from people.permissions import person, requires
 
@@ -32,7 +32,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
     form = NewAgentForm(request.POST or None, initial=start, actor=actor)
     if request.method == "POST" and form.is_valid():
         values = form.facts()
-        try:
+        with form.refusing():
             if values["text"].strip():
                 first = editing.create_agent_from_text(actor=actor, **values)
                 messages.success(
@@ -42,9 +42,6 @@ def agent_list(request: HttpRequest) -> HttpResponse:
                 return redirect("procedure", first.agent.slug, first.slug)
             del values["text"]
             row = agents.create_agent(actor=actor, **values)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("“{name}” was created. Pin its first tool next.").format(name=row))
             return redirect("agent", row.slug)
     is_archived = request.GET.get("archived") == "1"
@@ -109,11 +106,8 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         # An address or a team that is left empty stays as it is.
         values: dict[str, Any] = {k: v for k, v in form.facts().items() if v or k not in ("slug", "team")}
-        try:
+        with form.refusing():
             row = agents.update_agent(row, actor=person(request), expected=form.expected, **values)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved."))
             return redirect("agent", row.slug)
     return render(
@@ -131,11 +125,8 @@ def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(rows, slug=slug)
     form = _copy_form(row, request.POST)
     if form.is_valid():
-        try:
+        with form.refusing():
             copy = agent_copies.copy_agent(row, actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("“{copy}” was created. It is not published yet.").format(copy=copy))
             return redirect("agent", copy.slug)
     context = {
@@ -182,11 +173,8 @@ def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     form = TokenLimitForm(request.POST)
     if form.is_valid():
-        try:
+        with form.refusing():
             agent_budgets.set_limit(row, actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved. The checks before publishing use it."))
     for errors in form.errors.values():
         messages.error(
@@ -219,11 +207,8 @@ def _decide(
     request: HttpRequest, slug: str, act: Callable[..., object], says: str, *, goes_away: bool = False
 ) -> HttpResponse:
     row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    try:
+    with show_errors(request):
         act(row, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, says.format(agent=row))
         if goes_away:
             return redirect("agent-list")

@@ -58,7 +58,7 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
     form = MoveChannelForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         release = agent.releases.filter(number=form.cleaned_data["release"]).first()
-        try:
+        with form.refusing():
             if release is None and form.cleaned_data["release"]:
                 raise DomainError("unknown_release", _("There is no such release of this agent."))
             channels.move(
@@ -69,9 +69,6 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
                 note=form.cleaned_data["note"],
                 expected=form.cleaned_data["led_to"],
             )
-        except DomainError as error:
-            form.refuse(error)
-        else:
             if release:
                 message = _(
                     "“{channel}” now points to release {number}. Runtimes get the change immediately."

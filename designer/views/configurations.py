@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from catalog.models.calls import Asked
-from core.errors import DomainError
+from designer.forms.argument_forms import ArgumentsForm
 from designer.forms.pins import ConfigurationNameForm
 from designer.views.tools import find_tool, header
 from execution.calls import results
@@ -44,16 +44,13 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
         ],
     )
     if request.method == "POST" and name.is_valid() and values.is_valid():
-        try:
+        with name.refusing():
             saved = configurations.save(
                 row,
                 actor=person(request),
                 name=name.cleaned_data["name"],
                 values=results.answer_of(signature, values.arguments),
             )
-        except DomainError as error:
-            name.refuse(error)
-        else:
             messages.success(
                 request,
                 _("Kept as “{name}”. Choose it for a pinned tool, or name it in a call.").format(name=saved),

@@ -28,6 +28,7 @@ from designer.readiness.judgement import State
 from designer.upgrades import binding_moves
 from designer.upgrades.binding_moves import Acceptance
 from execution.activities import kinds
+from people.forms import show_errors
 from people.models import ApiKey, Role
 from people.permissions import person, requires
 
@@ -137,11 +138,8 @@ def environment_default(request: HttpRequest, slug: str, env: str) -> HttpRespon
 def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpResponse:
     row = _environment(request, slug, env)
     is_protected = request.POST.get("is_protected", "1") == "1"
-    try:
+    with show_errors(request):
         environments.protect(row, actor=person(request), is_protected=is_protected)
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         message = (
             _(
                 "Only an administrator or a second person can change the implementations in “{name}” "

@@ -20,11 +20,8 @@ from people.permissions import person, requires
 def judge_list(request: HttpRequest) -> HttpResponse:
     form = JudgeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             judge = judges.create(actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(
                 request, _("“{judge}” was added. Choose it in the tests of an agent.").format(judge=judge)
             )
@@ -43,11 +40,8 @@ def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
             "another server it has to be entered again."
         ).format(fingerprint=row.fingerprint)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             judges.change(row, actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved."))
             return redirect("judge-list")
     context = {"row": row, "form": form}

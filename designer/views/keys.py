@@ -41,11 +41,8 @@ def key_new(request: HttpRequest) -> HttpResponse:
     form = KeyForm(request.POST or None, initial=start, agents=rows, environments=places)
     if request.method == "POST" and form.is_valid():
         facts = form.facts()
-        try:
+        with form.refusing():
             key, plain = agent_keys.issue(owner, actor=owner, **facts)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             context = {"key": key, "plain": plain, "agents": facts["agents"]}
             # The address of something that the key may read.
             slug = facts["agents"][0].slug if facts["agents"] else "AGENT"

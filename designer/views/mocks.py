@@ -30,6 +30,7 @@ from execution.activities.mocks.situations import KINDS
 from execution.calls import checks, masking
 from execution.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from people.audit import edit_conflicts
+from people.forms import show_errors
 from people.models import ApiKey, Role
 from people.permissions import person, requires
 
@@ -58,11 +59,8 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
         elif form.is_valid():
             documents.append(form.assertion())
         if form.is_valid() or "remove" in request.POST:
-            try:
+            with form.refusing():
                 mocks.set_assertions(agent, actor=person(request), said=documents)
-            except DomainError as error:
-                form.refuse(error)
-            else:
                 return redirect(f"{reverse('mocks', args=[agent.slug])}#assertions")
     key_ids = mocks.calls(agent, CallFilter()).exclude(api_key=None).order_by().values("api_key").distinct()
     keys = list(ApiKey.objects.filter(pk__in=key_ids).values_list("pk", "name"))
@@ -227,10 +225,8 @@ def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpR
     agent = _agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
     run = _uuid(request.GET.get("run", "")) or uuid.uuid4()
-    try:
+    with show_errors(request):
         mock_rehearsals.run_all_steps(agent, row, run, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
     return redirect(f"{reverse('mock-rehearsal', args=[slug, procedure])}?run={run}")
 
 

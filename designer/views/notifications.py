@@ -17,6 +17,7 @@ from designer.agents import agents
 from designer.models import Agent
 from designer.news import agent_webhooks, following, news
 from designer.news.notification_forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
+from people.forms import show_errors
 from people.models import Role, User
 from people.permissions import person, requires
 
@@ -73,11 +74,8 @@ def confirm(request: HttpRequest) -> HttpResponse:
     """The link in the mail shows a button: programs that look into mail follow links."""
     token = request.POST.get("token") or request.GET.get("token", "")
     if request.method == "POST":
-        try:
+        with show_errors(request):
             row = subscriptions.confirm(person(request), token)
-        except DomainError as error:
-            messages.error(request, error.message)
-        else:
             messages.success(
                 request, _("Confirmed. Mail goes to {address} from now on.").format(address=row.address)
             )
@@ -94,11 +92,8 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
     start = {"agents": request.GET.getlist("agent")}
     form = WebhookForm(request.POST or None, initial=start, agents=_tree(actor), owner=owner)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             row, secret = agent_webhooks.create(actor=actor, **form.facts())
-        except DomainError as error:
-            form.refuse(error)
-        else:
             return _show_secret(request, row, secret.reveal())
     return render(request, "designer/notifications/webhook_new.html", {"form": form})
 
@@ -119,11 +114,8 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     )
     form.edits(webhooks.facts(row))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             agent_webhooks.update(row, actor=person(request), expected=form.expected, **form.facts())
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved."))
             return redirect("webhook", row.pk)
     newest = Delivery.objects.filter(webhook=row).select_related("notice")[:SHOWN]

@@ -45,11 +45,8 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     form = _words_form(row, request.POST or None)
     form.edits(tunings.facts(tunings.tuning_of(row)))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             # The format that the page shows beside the form stays chosen.
             name = request.GET.get("format", "")
@@ -144,11 +141,9 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     form = _words_form(row, request.POST if request.method == "POST" else None)
     tried = None
     if form.is_bound:
-        try:
+        with form.refusing():
             if form.is_valid():
                 tried = tunings.parse_words(row, form.words())
-        except DomainError as error:
-            form.refuse(error)
     if form.errors:
         # The last text that was good stays where it is.
         error_message = next(iter(form.errors.values()))[0]

@@ -25,6 +25,7 @@ from designer.rehearsals import look_alikes, masking, plans, runs, sentences, sh
 from designer.rehearsals.current import read_tests
 from designer.rehearsals.sentences import NewSentence
 from designer.releases import rehearsed
+from people.forms import show_errors
 from people.models import Role
 from people.permissions import person, requires
 
@@ -39,16 +40,13 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
     lines = RehearsalLinesForm(request.POST if several else None)
     sent_form: RehearsalForm | RehearsalLinesForm = lines if several else form
     if request.method == "POST" and sent_form.is_valid():
-        try:
+        with sent_form.refusing():
             new_sentences = (
                 lines.parse_sentences(tests.shown.signatures)
                 if several
                 else [NewSentence(**form.cleaned_data)]
             )
             rows = sentences.add(agent, actor=person(request), new_sentences=new_sentences)
-        except DomainError as error:
-            sent_form.refuse(error)
-        else:
             message = ngettext(
                 "The test was added and runs in a moment.",
                 "{count} tests were added and run in a moment.",
@@ -92,11 +90,8 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
-    try:
+    with show_errors(request):
         run = rehearsed.run(agent, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         if run.asks:
             message = _("“{judge}” runs the tests. Reload this page in a moment.").format(judge=run.asks)
         else:
@@ -111,11 +106,8 @@ def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
     form = RehearsalGateForm(request.POST, prefix="gate")
     if form.is_valid():
-        try:
+        with form.refusing():
             plans.set_gate(agent, actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved. The checks before publishing use it."))
     for message in form.errors.values():
         messages.error(request, _("Not saved: {reasons}").format(reasons=" ".join(map(str, message))))
@@ -195,11 +187,8 @@ def _saved(
 @requires(Role.DESIGNER)
 @require_POST
 def rehearsal_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    try:
+    with show_errors(request):
         sentences.remove(_row(request, slug, pk), actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, _("The test was removed."))
     return redirect("rehearsals", slug)
 

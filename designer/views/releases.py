@@ -13,7 +13,6 @@ from django.views.decorators.http import require_POST
 from catalog.models import Tool
 from catalog.tools import versions
 from catalog.views.asked import number as number_in
-from core.errors import DomainError
 from core.pagination import Keyset
 from designer import exports
 from designer.exports import document as release_document
@@ -39,6 +38,7 @@ from designer.signatures.words import NOTHING
 from designer.views import release_changes
 from designer.views.channels import readers_of
 from designer.views.tools import pretty
+from people.forms import show_errors
 from people.models import Role
 from people.permissions import person, requires
 
@@ -165,11 +165,8 @@ def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse
     start = retiring.facts(retirement) | {"sunset_at": retirement.sunset_at if retirement else None}
     form = RetireForm(request.POST or None, initial=start, name=str(row), is_in_use=bool(in_use))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             retiring.retire(row, actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(
                 request,
                 _("Release {number} is retired. Replies to runtimes announce it.").format(number=number),
@@ -192,11 +189,8 @@ def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse
 def release_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     row = get_object_or_404(agent.releases.select_related("agent").defer("document"), number=number)
-    try:
+    with show_errors(request):
         retiring.restore_release(row, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, _("Release {number} was restored.").format(number=number))
     return redirect("release", agent.slug, number)
 

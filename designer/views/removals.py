@@ -9,7 +9,6 @@ from django.utils.translation import gettext as _
 from catalog.models import Endpoint, Vendor
 from catalog.vendors import operations as vendor_operations
 from catalog.views.endpoints import live_endpoint
-from core.errors import DomainError
 from designer.agents import vendor_usage
 from designer.forms.removals import RemovalForm
 from people.models import Role
@@ -37,16 +36,13 @@ def _remove(
     use = vendor_usage.use_of(endpoints)
     form = RemovalForm(request.POST if request.method == "POST" else None, name=str(row), use=use)
     if form.is_valid():
-        try:
+        with form.refusing():
             values, actor = form.cleaned_data, person(request)
             how = {"actor": actor, "why": values["why"], "with_credentials": values["with_credentials"]}
             if isinstance(row, Vendor):
                 vendor_operations.remove_vendor(row, **how)
             else:
                 vendor_operations.remove_endpoint(row, **how)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(
                 request, _("“{name}” was removed. Pins and releases of agents stay.").format(name=row)
             )

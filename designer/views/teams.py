@@ -15,6 +15,7 @@ from designer.agents import agents
 from designer.forms.teams import MemberForm, MovedAgentForm, TeamForm
 from designer.models import Agent
 from people import teams
+from people.forms import show_errors
 from people.models import Role, Team, User
 from people.permissions import person, requires
 
@@ -25,11 +26,8 @@ PAGE_SIZE = 50
 def team_list(request: HttpRequest) -> HttpResponse:
     form = TeamForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             row = teams.create_team(actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("“{name}” was created. Add its members next.").format(name=row))
             return redirect("team", row.slug)
     rows = Team.objects.live().annotate(
@@ -46,12 +44,9 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
     form = TeamForm(request.POST or None, initial={"name": row.name})
     form.edits(teams.facts(row))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             name = form.cleaned_data["name"]
             teams.rename_team(row, actor=person(request), name=name, expected=form.expected)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved."))
             return redirect("team", row.slug)
     return _page(request, row, form=form)
@@ -79,11 +74,8 @@ def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
     row = _team(slug)
     form = MemberForm(request.POST, team=row)
     if form.is_valid():
-        try:
+        with form.refusing():
             teams.add_member(row, form.cleaned_data["person"], actor=person(request))
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(
                 request,
                 _("{user} sees this team's agents from now on.").format(user=form.cleaned_data["person"]),
@@ -97,11 +89,8 @@ def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
 def team_member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _team(slug)
     user = get_object_or_404(User, pk=pk)
-    try:
+    with show_errors(request):
         teams.remove_member(row, user, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, _("{user} does not see this team's agents any more.").format(user=user))
     return redirect("team", row.slug)
 
@@ -113,11 +102,8 @@ def team_agent_move(request: HttpRequest, slug: str) -> HttpResponse:
     form = MovedAgentForm(request.POST, team=row)
     if form.is_valid():
         agent: Agent = form.cleaned_data["agent"]
-        try:
+        with form.refusing():
             agents.update_agent(agent, actor=person(request), team=row)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(
                 request,
                 _("“{agent}” belongs to “{name}” now, with its sub-agents.").format(agent=agent, name=row),

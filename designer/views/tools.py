@@ -114,15 +114,12 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     form = PinForm(request.POST, tool=row, actor=person(request))
     pin = None
     if form.is_valid():
-        try:
-            with transaction.atomic():
-                values, actor = form.cleaned_data, person(request)
-                agent = values["agent"] or agents.create_agent(actor=actor, name=values["agent_name"])
-                pin = pins.pin_tool(
-                    agent, actor=actor, tool=row, ordinal=values["ordinal"], alias=values["alias"]
-                )
-        except DomainError as error:
-            form.refuse(error)
+        with form.refusing(), transaction.atomic():
+            values, actor = form.cleaned_data, person(request)
+            agent = values["agent"] or agents.create_agent(actor=actor, name=values["agent_name"])
+            pin = pins.pin_tool(
+                agent, actor=actor, tool=row, ordinal=values["ordinal"], alias=values["alias"]
+            )
     if pin:
         last_agent.remember(request, pin.agent)
     if request.headers.get("HX-Request"):
@@ -238,11 +235,8 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     form = WordsForm(request.POST or None, version=row.current, words=tunings.shown_words(row, tuning))
     form.edits(tunings.facts(tuning))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(
                 request, _("Saved. Agents that pin this tool use your text from their next release on.")
             )

@@ -4,7 +4,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from core.errors import DomainError
 from designer.agents import transfers
 from designer.forms.transfers import TransferForm
 from designer.models import Agent, Transfer
@@ -22,11 +21,8 @@ def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
     form = TransferForm(request.POST or None, initial=initial, transfer=row)
     form.edits(transfers.facts(row))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             transfers.word_transfer(row, actor=person(request), expected=form.expected, **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             return redirect("transfer", slug, child)
     trail = AuditEntry.objects.filter(kind="transfer", object_id=str(row.pk)).select_related("actor")

@@ -96,11 +96,8 @@ def translation_export(request: HttpRequest) -> HttpResponse:
 def translation_run_start(request: HttpRequest) -> HttpResponse:
     form = TranslationRunForm(request.POST, auto_id="run_%s")
     if form.is_valid():
-        try:
+        with form.refusing():
             runs.start_run(actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             return redirect("translation-list")
     return _translations(request, TranslationImportForm(), run_form=form)
 

@@ -54,6 +54,7 @@ from execution.calls import (
 from execution.calls.call_keys import ClientCallId
 from execution.forms.argument_forms import ArgumentsForm, OutputsForm, RunForm
 from execution.threads import configurations, threads
+from people.forms import show_errors
 from people.models import Role, User
 from people.permissions import person, requires
 
@@ -110,7 +111,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
         checks.why_confirm(version, activity) if resolution.runs in ("vendor", "activity") else ""
     )
     if form.is_valid() and (is_confirmed or not confirm_reason):
-        try:
+        with form.refusing():
             if resolution.fault:
                 raise resolution.fault
             if activity and place:
@@ -128,9 +129,6 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
                 activity=activity,
                 environment=place.name if place else "",
             )
-        except DomainError as error:
-            form.refuse(error)
-        else:
             return _to(call, place)
     more: dict[str, Any] = (
         {"must_confirm": confirm_reason, "runs_activity": activity.activity}
@@ -201,11 +199,8 @@ def _page(
 @require_POST
 def tool_thread_end(request: HttpRequest, pk: int, thread: str) -> HttpResponse:
     thread_row = get_object_or_404(_threads(find_tool(pk), person(request)), key=thread)
-    try:
+    with show_errors(request):
         threads.remove(thread_row, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, _("{thread} was deleted, also at its vendor.").format(thread=thread_row))
     return redirect("tool-try", pk)
 
@@ -323,10 +318,8 @@ def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     form = _output_form(call_row, request.POST)
     if form.is_valid():
         output = latent.output_outcome(form.arguments, by=latent.BY_PERSON)
-        try:
+        with show_errors(request):
             latent.answer(call_row, actor=person(request), output=output)
-        except DomainError as error:
-            messages.error(request, error.message)
         return _to(call_row, _place(request, row))
     inputs = _run_form(call_row.version, given=masking.plain_arguments(call_row))
     return _page(request, row, call_row.version, inputs, call_row, output_form=form)

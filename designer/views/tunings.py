@@ -8,24 +8,21 @@ from django.utils.translation import gettext as _
 
 from catalog.models import Tool
 from catalog.views.asked import number
-from core.errors import DomainError
 from designer.models import Pin
 from designer.pins import tunings
 from people.audit import edit_conflicts
+from people.forms import show_errors
 from people.permissions import person
 
 
 def restored(request: HttpRequest, target: Pin | Tool) -> None:
-    try:
+    with show_errors(request):
         tunings.restore(
             target,
             actor=person(request),
             entry=number(request.POST.get("entry", "")),
             expected=request.POST.get("expected", edit_conflicts.ANY_STATE),
         )
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, _("The text was restored."))
 
 
@@ -34,7 +31,7 @@ def settled(request: HttpRequest, target: Pin | Tool) -> None:
     if take not in ("ours", "theirs", "merged"):
         messages.error(request, _("Choose which text to keep."))
         return
-    try:
+    with show_errors(request):
         tunings.settle(
             target,
             actor=person(request),
@@ -42,7 +39,4 @@ def settled(request: HttpRequest, target: Pin | Tool) -> None:
             take=cast(tunings.Take, take),
             expected=request.POST.get("expected", edit_conflicts.ANY_STATE),
         )
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, _("Settled."))

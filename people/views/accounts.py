@@ -91,11 +91,8 @@ def own_password(request: HttpRequest) -> HttpResponse:
     user = person(request)
     form = OwnPasswordForm(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             users.set_password(user, actor=user, password=form.cleaned_data["password"])
-        except DomainError as error:
-            form.refuse(error)
-        else:
             update_session_auth_hash(request, user)
             messages.success(request, _("Your password was changed. Other browsers have to sign in again."))
             return redirect("home")

@@ -7,7 +7,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from core.errors import DomainError
 from core.pagination import Keyset
 from people import users
 from people.forms import PasswordForm, PersonChangeForm, PersonForm
@@ -28,11 +27,8 @@ def user_list(request: HttpRequest) -> HttpResponse:
 def user_new(request: HttpRequest) -> HttpResponse:
     form = PersonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             user = users.add_user(actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(
                 request, _("{user} can sign in now. Tell them the password another way.").format(user=user)
             )
@@ -47,11 +43,8 @@ def user(request: HttpRequest, pk: int) -> HttpResponse:
     form = PersonChangeForm(request.POST or None, initial=now)
     form.edits(users.facts(row))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             users.update_user(row, actor=person(request), expected=form.expected, **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             messages.success(
                 request, _("Saved. With another role, {user} has to sign in again.").format(user=row)
             )
@@ -66,11 +59,8 @@ def user_password(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(User, pk=pk)
     form = PasswordForm(request.POST)
     if form.is_valid():
-        try:
+        with form.refusing():
             users.set_password(row, actor=person(request), **form.cleaned_data)
-        except DomainError as error:
-            form.refuse(error)
-        else:
             if row == request.user:
                 update_session_auth_hash(request, row)
             messages.success(
