@@ -43,8 +43,25 @@ class Migration(migrations.Migration):
                                 default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                             ),
                         ),
-                        ("name", models.CharField(max_length=100)),
-                        ("url", models.CharField(blank=True, db_default="", default="", max_length=2048)),
+                        (
+                            "name",
+                            models.CharField(
+                                help_text="The receiver, such as “On-call chat”.",
+                                max_length=100,
+                                verbose_name="Name",
+                            ),
+                        ),
+                        (
+                            "url",
+                            models.CharField(
+                                blank=True,
+                                db_default="",
+                                default="",
+                                help_text="Requests are sent there by POST.",
+                                max_length=2048,
+                                verbose_name="Address",
+                            ),
+                        ),
                         (
                             "events",
                             django.contrib.postgres.fields.ArrayField(
@@ -56,7 +73,7 @@ class Migration(migrations.Migration):
                         ),
                         ("sealed", core.encryption.EncryptedField()),
                         ("key_id", core.encryption.KeyIdField("sealed")),
-                        ("is_paused", models.BooleanField(default=False)),
+                        ("is_paused", models.BooleanField(default=False, verbose_name="Paused")),
                         ("paused_why", models.CharField(blank=True, max_length=1000)),
                         (
                             "failures",
