@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
@@ -42,6 +43,11 @@ def requires(
         return view
 
     return declare
+
+
+def requires_post(role: Role) -> Callable[[PageView], PageView]:
+    """Declare the role of a page that accepts only POST."""
+    return lambda view: requires(role, write=role)(require_POST(view))
 
 
 def any_user(role: Role) -> User:

@@ -1,17 +1,15 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint
 from catalog.second_look import runs
 from core.errors import DomainError
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires_post
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def endpoint_second_look(request: HttpRequest, pk: int) -> HttpResponse:
     """Look now, turn it on or off, or give the other client a name."""
     row, actor = get_object_or_404(Endpoint.objects.live(), pk=pk), person(request)

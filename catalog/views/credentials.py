@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_POST, require_safe
+from django.views.decorators.http import require_GET, require_safe
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
@@ -34,7 +34,7 @@ from core.oauth.client import ClientAuthentication
 from core.public_url import public_url
 from people.forms import OperationForm
 from people.models import Role
-from people.permissions import person, public, requires
+from people.permissions import person, public, requires, requires_post
 
 # The key of a session that contains the page to which a sign-in returns.
 AFTER_SIGN_IN = "after_sign_in"
@@ -221,8 +221,7 @@ def _is_changed(
 
 
 @never_cache
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
     """Begin a sign-in with the scopes that the vendor requires too. Clients without users need none."""
     row = get_object_or_404(ROWS, pk=pk)
@@ -296,8 +295,7 @@ def client_document(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"client_id": address, "client_uri": public_url("/", request), **described})
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
     revoked = credential_operations.sign_out(row, actor=person(request))
@@ -305,8 +303,7 @@ def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
     return redirect("credential", row.pk)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(Credential, pk=pk, removed_at=None)
     try:

@@ -8,7 +8,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST
 
 from catalog.forms.definition_fields import BLANK, SIDES, Editor
 from catalog.forms.definition_list_fields import DefinitionListForm
@@ -18,7 +17,7 @@ from catalog.views.asked import next_path
 from core.errors import DomainError
 from people.forms import show_errors
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 from protocols.definition import Parts
 
 
@@ -54,8 +53,7 @@ def definition_change(request: HttpRequest, pk: int) -> HttpResponse:
     return _edited(request, get_definition(pk))
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def definition_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_definition(pk)
     definitions.withdraw(row, actor=person(request))
@@ -63,8 +61,7 @@ def definition_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("tool", row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def definition_restore(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_definition(pk)
     with show_errors(request):

@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST
 
 import protocols
 from catalog.credentials import circuit_breaker, kinds
@@ -39,7 +38,7 @@ from core.errors import DomainError
 from core.outbound.addresses import in_ascii
 from core.pagination import Keyset
 from people.models import Role, User
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 RUNS_SHOWN = 20
 # The button for a kind of credential without OAuth. A value after a colon is the name field of that kind.
@@ -270,8 +269,7 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "catalog/endpoint.html", context, status=form.status)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def endpoint_read(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         run = pace.request_run(live_endpoint(pk), actor=person(request))
@@ -281,8 +279,7 @@ def endpoint_read(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("run", run.pk)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
     row = live_endpoint(pk)
     row = vendor_operations.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)

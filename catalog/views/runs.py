@@ -4,7 +4,7 @@ from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, LastReply, Run, ToolVersion
@@ -14,7 +14,7 @@ from catalog.search.progress import progress_of
 from catalog.vendors import onboarding
 from core.errors import DomainError
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 SHOWN = 25
 
@@ -60,8 +60,7 @@ def run_reply(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "catalog/run_reply.html", {"reply": reply, "run": reply.run})
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def run_confirm(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(_runs(), pk=pk)
     try:
@@ -72,8 +71,7 @@ def run_confirm(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("run", next_run.pk)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def run_protocol(request: HttpRequest, pk: int) -> HttpResponse:
     """Read an address that has never listed a tool in another protocol."""
     row, actor = get_object_or_404(_runs(), pk=pk), person(request)

@@ -2,18 +2,17 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from catalog.search import recorded_searches
 from catalog.views.asked import number
 from people.models import Role
-from people.permissions import requires
+from people.permissions import requires, requires_post
 
 SHOWN = 200
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def search_record(request: HttpRequest) -> HttpResponse:
     """Record a search that a user looked at, or the tool that was opened after it, without the user."""
     words = request.POST.get("q", "")

@@ -5,7 +5,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 import protocols
 from catalog.forms.vendor_request_fields import AskForm, DeclineForm
@@ -18,7 +17,7 @@ from core.errors import DomainError
 from core.pagination import Keyset
 from people.forms import show_errors
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 PAGE_SIZE = 50
 PREVIEW = "preview"
@@ -59,8 +58,7 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
     return render(request, "catalog/vendor_request_new.html", context)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def vendor_request_take_back(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(VendorRequest, pk=pk)
     with show_errors(request):
@@ -69,8 +67,7 @@ def vendor_request_take_back(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("vendor-request-list")
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def vendor_request_decline(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(VendorRequest, pk=pk)
     form = DeclineForm(request.POST)

@@ -5,14 +5,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from catalog.forms.word_group_fields import WordGroupForm
 from catalog.models import CustomWordGroup
 from catalog.search import word_groups
 from catalog.search.progress import pending_progress
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 SHOWN, MAX_QUERY_LENGTH = 50, 80
 SAVED = gettext_lazy("Saved. Searches use these words now. Tools are indexed again in the background.")
@@ -57,8 +57,7 @@ def word_group(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "catalog/word_group.html", {"form": form, "group": row}, status=form.status)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def word_group_remove(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(CustomWordGroup, pk=pk)
     word_groups.remove_group(row, actor=person(request))

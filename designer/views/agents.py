@@ -6,7 +6,6 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST
 
 from designer.agents import agent_budgets, agent_vendors, agents
 from designer.files import agent_copies
@@ -20,7 +19,7 @@ from designer.views import agent_panes, last_agent
 from people import teams
 from people.forms import show_errors
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 PARTS_SHOWN = 11
 
@@ -118,8 +117,7 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
     )
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
     rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
     row = get_object_or_404(rows, slug=slug)
@@ -167,8 +165,7 @@ def _copy_form(row: Agent, data: QueryDict | None = None) -> CopyAgentForm:
     )
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     form = TokenLimitForm(request.POST)
@@ -183,21 +180,18 @@ def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("agent", row.slug)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def agent_archive(request: HttpRequest, slug: str) -> HttpResponse:
     message = _("“{agent}” is archived. Runtimes still get its releases.")
     return _decide(request, slug, agents.archive_agent, message)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def agent_restore(request: HttpRequest, slug: str) -> HttpResponse:
     return _decide(request, slug, agents.restore_agent, _("“{agent}” was restored."))
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
     message = _("“{agent}” was removed. Its releases stay available.")
     return _decide(request, slug, agents.remove_agent, message, goes_away=True)

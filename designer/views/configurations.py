@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from catalog.models.calls import Asked
 from designer.forms.argument_forms import ArgumentsForm
@@ -16,7 +15,7 @@ from execution.calls import results
 from execution.forms.argument_forms import ArgumentsForm
 from execution.threads import configurations
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 
 @requires(write=Role.DESIGNER)
@@ -69,8 +68,7 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "designer/tool_configurations.html", context, status=name.status)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_configuration_remove(request: HttpRequest, pk: int, configuration: int) -> HttpResponse:
     row = find_tool(pk)
     saved = get_object_or_404(row.configurations, pk=configuration)

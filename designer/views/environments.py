@@ -12,7 +12,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST
 
 from catalog.models import Activity, ActivityVersion
 from catalog.views.asked import number
@@ -30,7 +29,7 @@ from designer.upgrades.binding_moves import Acceptance
 from execution.activities import kinds
 from people.forms import show_errors
 from people.models import ApiKey, Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 TOOLS_SHOWN = 50
 
@@ -112,8 +111,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/environments.html", context, status=status)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def environment_default(request: HttpRequest, slug: str, env: str) -> HttpResponse:
     row = _environment(request, slug, env)
     is_default = request.POST.get("is_default", "1") == "1"
@@ -133,8 +131,7 @@ def environment_default(request: HttpRequest, slug: str, env: str) -> HttpRespon
     return redirect(page)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpResponse:
     row = _environment(request, slug, env)
     is_protected = request.POST.get("is_protected", "1") == "1"
@@ -152,8 +149,7 @@ def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpRespon
     return redirect("agent-environments", slug)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def environment_remove(request: HttpRequest, slug: str, env: str) -> HttpResponse:
     row = _environment(request, slug, env)
     environments.remove(row, actor=person(request))
@@ -163,8 +159,7 @@ def environment_remove(request: HttpRequest, slug: str, env: str) -> HttpRespons
     return redirect("agent-environments", slug)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse:
     row = _environment(request, slug, env)
     try:

@@ -9,7 +9,6 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
 
 from catalog import waiting_work
 from catalog.models import Endpoint, Finding, Run, VendorRequest
@@ -22,7 +21,7 @@ from designer.context_processors import THEMES
 from designer.overviews import guides
 from designer.upgrades import pending_work
 from people.models import Role
-from people.permissions import any_user, person, requires
+from people.permissions import any_user, person, requires, requires_post
 
 # One more than this is read, to know whether there are others.
 SHOWN = 5
@@ -107,15 +106,13 @@ def _lists_of_designers(role: Role) -> dict[str, CompiledQuery[Any]]:
     }
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def guide_hide(request: HttpRequest) -> HttpResponse:
     guides.hide(request.POST.get("guide", ""), user=person(request))
     return redirect("home")
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def language(request: HttpRequest) -> HttpResponse:
     code = request.POST.get("language", "")
     user = person(request)
@@ -124,8 +121,7 @@ def language(request: HttpRequest) -> HttpResponse:
     return redirect(next_path(request) or "home")
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def theme(request: HttpRequest) -> HttpResponse:
     # The choice of light or dark, for browsers without the script that does this in place.
     selected_theme = request.POST.get("theme", "")

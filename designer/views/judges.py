@@ -7,13 +7,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
 from designer.forms.rehearsals import JudgeForm
 from designer.rehearsals import judges
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 
 @requires(Role.ADMIN)
@@ -48,8 +47,7 @@ def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
     return render(request, "designer/judge.html", context, status=400 if form.errors else 200)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def judge_remove(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         judges.remove(get_object_or_404(judges.live(), pk=pk), actor=person(request))

@@ -4,7 +4,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
 
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -16,7 +15,7 @@ from designer.forms.keys import KeyForm
 from designer.models import Agent
 from people import api_keys
 from people.models import MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 PAGE_SIZE = 50
 
@@ -56,8 +55,7 @@ def key_new(request: HttpRequest) -> HttpResponse:
     return render(request, "designer/key_new.html", {"form": form})
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     try:
@@ -73,8 +71,7 @@ def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("key-list")
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def key_environment(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     requested, was = request.POST.get("environment", ""), request.POST.get("was")
@@ -94,8 +91,7 @@ def key_environment(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("key-list")
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     api_keys.revoke(key, actor=person(request))
@@ -105,8 +101,7 @@ def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("key-list")
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def key_restore(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     api_keys.restore(key, actor=person(request))

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST
 
 from catalog.tools import sensitive_values
 from catalog.views.asked import number
@@ -32,7 +31,7 @@ from execution.forms.argument_forms import ArgumentsForm, OutputsForm, any_input
 from people.audit import edit_conflicts
 from people.forms import show_errors
 from people.models import ApiKey, Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 CALLS_SHOWN = 50
 ANSWERS_OFFERED = 10
@@ -218,8 +217,7 @@ def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
     return _rehearsal(request, agent, row, run)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Run the whole procedure against mocks, which are set up if there are none, or what is left of a run."""
     agent = _agent(request, slug)
@@ -230,8 +228,7 @@ def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpR
     return redirect(f"{reverse('mock-rehearsal', args=[slug, procedure])}?run={run}")
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: int) -> HttpResponse:
     agent = _agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)

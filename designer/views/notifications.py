@@ -6,7 +6,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
 
 from catalog.models import Tool
 from catalog.notifications import subscriptions, webhooks
@@ -19,7 +18,7 @@ from designer.news import agent_webhooks, following, news
 from designer.news.notification_forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
 from people.forms import show_errors
 from people.models import Role, User
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 SHOWN = 20
 FOLLOWED_SHOWN = 100
@@ -37,8 +36,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     return _page(request, user, form=form)
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def address(request: HttpRequest) -> HttpResponse:
     user = person(request)
     form = AddressForm(request.POST)
@@ -60,8 +58,7 @@ def address(request: HttpRequest) -> HttpResponse:
     return redirect("notifications")
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def address_forget(request: HttpRequest) -> HttpResponse:
     subscriptions.forget_address(person(request))
     messages.success(request, _("The address was removed. You get no more mail."))
@@ -130,8 +127,7 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     return render(request, "designer/notifications/webhook.html", context, status=form.status)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     delivery = webhooks.send_test(row, actor=person(request))
@@ -145,8 +141,7 @@ def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
     return redirect("webhook", row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     if row.is_paused:
@@ -159,16 +154,14 @@ def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
 
 
 @never_cache
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def webhook_secret(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     secret = webhooks.replace_secret(row, actor=person(request))
     return _show_secret(request, row, secret.reveal())
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     webhooks.remove(row, actor=person(request))
@@ -180,16 +173,14 @@ def _show_secret(request: HttpRequest, row: Webhook, plain: str) -> HttpResponse
     return render(request, "designer/notifications/webhook_secret.html", {"webhook": row, "plain": plain})
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def agent_follow(request: HttpRequest, slug: str) -> HttpResponse:
     user = person(request)
     agent = get_object_or_404(Agent.objects.active().visible_to(user), slug=slug)
     return _followed(request, agent, redirect("agent", agent.slug))
 
 
-@requires(write=Role.VIEWER)
-@require_POST
+@requires_post(Role.VIEWER)
 def tool_follow(request: HttpRequest, pk: int) -> HttpResponse:
     tool = get_object_or_404(Tool, pk=pk)
     return _followed(request, tool, redirect("tool", tool.pk))

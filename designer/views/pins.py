@@ -6,7 +6,6 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from catalog.models.tools import ItemKind
 from catalog.rules import retries
@@ -33,7 +32,7 @@ from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
 from people.forms import OperationForm
 from people.models import AuditEntry, Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 HISTORY_SHOWN = 20
 
@@ -171,8 +170,7 @@ def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return render(request, "designer/_move_preview.html", context)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     came_from = row.version.ordinal
@@ -234,8 +232,7 @@ def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return render(request, "designer/_alias_says.html", context)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     try:
@@ -248,8 +245,7 @@ def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("pin", slug, row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_retry(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     form = PinRetryForm(request.POST, pin=row)
@@ -260,8 +256,7 @@ def pin_retry(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return _saved(request, row, form, save) or _refused_beside_words(request, row, form, failing=form)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_mode(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     form = PinModeForm(request.POST, pin=row)
@@ -273,8 +268,7 @@ def pin_mode(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return _saved(request, row, form, save) or _refused_beside_words(request, row, form, following=form)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_configuration(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     form = PinConfigurationForm(request.POST, pin=row)
@@ -310,8 +304,7 @@ def _refused_beside_words(request: HttpRequest, row: Pin, form: OperationForm, *
     return _pin_page(request, row, words, form, **forms)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     tunings.revert(row, actor=person(request))
@@ -319,24 +312,21 @@ def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("pin", slug, row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_restore(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     restored(request, row)
     return redirect("pin", slug, row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_settle(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     settled(request, row)
     return redirect("pin", slug, row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     pins.remove_pin(row, actor=person(request))

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
 from catalog.models.tools import ItemKind, ToolStatus
@@ -35,7 +35,7 @@ from designer.signatures import model_names
 from designer.views import agent_panes
 from people.audit import edit_conflicts
 from people.models import Role, User
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 # Another user's draft that is older than this is no sign that the user is at work.
 AT_WORK = timedelta(minutes=10)
@@ -117,8 +117,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     return render(request, "designer/procedure.html", context, status=form.status)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Store the entered text as the user's draft and show its issues while the user types."""
     row = _procedure(request, slug, procedure)
@@ -126,8 +125,7 @@ def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResp
     return render(request, "designer/_procedure_remarks.html", context)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Pins a tool that the text names, and keeps the text as it is typed."""
     row = _procedure(request, slug, procedure)
@@ -150,8 +148,7 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
     return redirect("procedure", slug, row.slug)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Removes pins that were made from the editor, and stores the text as it is typed, if there is one."""
     row = _procedure(request, slug, procedure)
@@ -257,8 +254,7 @@ def _page_for(kind: str, key: str, sentence: str, agent: Agent, editor: str) -> 
     return f"{reverse('credential-new')}?{urlencode({'url': endpoint.url, 'endpoint': endpoint.pk})}"
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def procedure_discard(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     row = _procedure(request, slug, procedure)
     pins_made = editing.discard_draft(row, user=person(request))
@@ -269,8 +265,7 @@ def procedure_discard(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     return redirect(f"{address}?{query}" if query else address)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def procedure_move(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     row = _procedure(request, slug, procedure)
     position = asked_number(request.POST.get("position", "")) or row.position
@@ -278,8 +273,7 @@ def procedure_move(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
     return redirect("procedure-list", slug)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def procedure_remove(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     row = _procedure(request, slug, procedure)
     editing.remove_procedure(row, actor=person(request))
@@ -320,8 +314,7 @@ def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     return render(request, "designer/procedure_history.html", context)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def procedure_restore(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     row = _procedure(request, slug, procedure)
     version = asked_number(request.POST.get("version", "")) or 0

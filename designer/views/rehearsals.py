@@ -9,7 +9,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST
 
 from catalog.tools import sensitive_values
 from core.errors import DomainError
@@ -27,7 +26,7 @@ from designer.rehearsals.sentences import NewSentence
 from designer.releases import rehearsed
 from people.forms import show_errors
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 
 @requires(write=Role.DESIGNER)
@@ -86,8 +85,7 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/rehearsals.html", context, status=400 if sent_form.errors else 200)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
     with show_errors(request):
@@ -100,8 +98,7 @@ def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("rehearsals", agent.slug)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
     form = RehearsalGateForm(request.POST, prefix="gate")
@@ -114,8 +111,7 @@ def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("rehearsals", agent.slug)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
     tool, other = request.POST.get("tool", ""), request.POST.get("other", "")
@@ -184,8 +180,7 @@ def _saved(
     return True
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def rehearsal_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     with show_errors(request):
         sentences.remove(_row(request, slug, pk), actor=person(request))

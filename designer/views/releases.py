@@ -8,7 +8,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from catalog.models import Tool
 from catalog.tools import versions
@@ -40,7 +39,7 @@ from designer.views.channels import readers_of
 from designer.views.tools import pretty
 from people.forms import show_errors
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 8_000
@@ -184,8 +183,7 @@ def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse
     return render(request, "designer/release_retire.html", context, status=409 if form.errors else 200)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def release_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     row = get_object_or_404(agent.releases.select_related("agent").defer("document"), number=number)

@@ -7,7 +7,6 @@ from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
 from core.pagination import Keyset
@@ -17,7 +16,7 @@ from designer.models import Agent
 from people import teams
 from people.forms import show_errors
 from people.models import Role, Team, User
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 PAGE_SIZE = 50
 
@@ -68,8 +67,7 @@ def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
     return render(request, "designer/team.html", context | forms, status=status)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
     row = _team(slug)
     form = MemberForm(request.POST, team=row)
@@ -84,8 +82,7 @@ def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
     return _page(request, row, member_form=form)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def team_member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _team(slug)
     user = get_object_or_404(User, pk=pk)
@@ -95,8 +92,7 @@ def team_member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse
     return redirect("team", row.slug)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def team_agent_move(request: HttpRequest, slug: str) -> HttpResponse:
     row = _team(slug)
     form = MovedAgentForm(request.POST, team=row)
@@ -112,8 +108,7 @@ def team_agent_move(request: HttpRequest, slug: str) -> HttpResponse:
     return _page(request, row, agent_form=form)
 
 
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def team_remove(request: HttpRequest, slug: str) -> HttpResponse:
     row = _team(slug)
     try:

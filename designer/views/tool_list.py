@@ -9,7 +9,6 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint
 from catalog.models.tools import ToolStatus
@@ -35,7 +34,7 @@ from designer.views.tool_search import (
 )
 from designer.views.tools import find_tool
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 DENSITY, DENSITIES = "density", ("comfortable", "compact")
 
@@ -90,8 +89,7 @@ def _chosen_agent(request: HttpRequest, slug: str) -> Agent:
     raise Http404
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_pin_many(request: HttpRequest) -> HttpResponse:
     """Pin the selected tools in their current versions. Refused ones stay selected on the agent's page."""
     agent = _chosen_agent(request, request.POST.get("agent", ""))

@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from catalog.models import Activity, Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
@@ -36,7 +35,7 @@ from execution.activities import kinds
 from execution.activities.callees import CalleeReference
 from people.audit import edit_conflicts
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 VERSIONS_SHOWN = 100
 FINDINGS_SHOWN = 50
@@ -106,8 +105,7 @@ def tool_peek(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "designer/_tool_peek.html", {"parts": parts, **head})
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     """Pin a tool from the form of its page, or by one press in the list while choosing tools for an agent."""
     row = find_tool(pk)
@@ -258,8 +256,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "designer/tool_tuning.html", context, status=form.status)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_sensitive(request: HttpRequest, pk: int) -> HttpResponse:
     """Mark the inputs and outputs that were chosen, and no others."""
     row = find_tool(pk)
@@ -277,8 +274,7 @@ def tool_sensitive(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("tool-tuning", row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     tunings.revert(row, actor=person(request))
@@ -286,16 +282,14 @@ def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("tool-tuning", row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_tuning_restore(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     restored(request, row)
     return redirect("tool-tuning", row.pk)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_tuning_settle(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     settled(request, row)

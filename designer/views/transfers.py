@@ -2,13 +2,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from designer.agents import transfers
 from designer.forms.transfers import TransferForm
 from designer.models import Agent, Transfer
 from people.models import AuditEntry, Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 HISTORY_SHOWN = 20
 
@@ -36,8 +35,7 @@ def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
     return render(request, "designer/transfer.html", context, status=form.status)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def transfer_revert(request: HttpRequest, slug: str, child: str) -> HttpResponse:
     row = _transfer(request, slug, child)
     transfers.word_transfer(row, actor=person(request))

@@ -26,7 +26,7 @@ from designer.rehearsals import judges
 from designer.translations import runs
 from designer.views.tools import find_tool, header
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 TEXTS_ON_A_PAGE, RUNS_SHOWN = 25, 10
 
@@ -91,8 +91,7 @@ def translation_export(request: HttpRequest) -> HttpResponse:
     )
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def translation_run_start(request: HttpRequest) -> HttpResponse:
     form = TranslationRunForm(request.POST, auto_id="run_%s")
     if form.is_valid():
@@ -102,8 +101,7 @@ def translation_run_start(request: HttpRequest) -> HttpResponse:
     return _translations(request, TranslationImportForm(), run_form=form)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def translation_run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     runs.cancel_run(get_object_or_404(TranslationRun, pk=pk), actor=person(request))
     return redirect("translation-list")

@@ -5,7 +5,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
 from designer.agents import agents
@@ -16,7 +15,7 @@ from designer.overviews import agent_trees
 from designer.pins import pins
 from people.forms import OperationForm
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 
 @requires(Role.VIEWER)
@@ -24,8 +23,7 @@ def agent_tree(request: HttpRequest, slug: str) -> HttpResponse:
     return _page(request, _agent(request, slug))
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
     """Moves the ticked tools to another agent of the tree: all of them or none."""
     row = _agent(request, slug)
@@ -49,8 +47,7 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("agent-tree", slug)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
     """Gives an agent of the tree another parent in it, or none."""
     row = _agent(request, slug)

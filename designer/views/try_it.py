@@ -19,7 +19,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import get_language, gettext_noop, override
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 import protocols
 from catalog.credentials import circuit_breaker
@@ -56,7 +55,7 @@ from execution.forms.argument_forms import ArgumentsForm, OutputsForm, RunForm
 from execution.threads import configurations, threads
 from people.forms import show_errors
 from people.models import Role, User
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 CALLS_SHOWN = 10
 ARGUMENTS_SHOWN = 160
@@ -195,8 +194,7 @@ def _page(
     return render(request, "designer/tool_try.html", context)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_thread_end(request: HttpRequest, pk: int, thread: str) -> HttpResponse:
     thread_row = get_object_or_404(_threads(find_tool(pk), person(request)), key=thread)
     with show_errors(request):
@@ -262,8 +260,7 @@ class _Followed:
             self._room.__exit__(None, None, None)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_call_show(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """Show a call without masks, once. The audit trail records who has requested it."""
     row = find_tool(pk)
@@ -273,8 +270,7 @@ def tool_call_show(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     return _page(request, row, call_row.version, form, shown_call, is_shown=True)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_call_cancel(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     row = find_tool(pk)
     call_row = get_object_or_404(_calls(row, person(request)), pk=call)
@@ -285,8 +281,7 @@ def tool_call_cancel(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     return _to(call_row)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     row = find_tool(pk)
     call_row = get_object_or_404(_calls(row, person(request)), pk=call)
@@ -309,8 +304,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
     return _page(request, row, call_row.version, form, call_row, questions=questions)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """Store a user's answer to a latent call, in place of the model's."""
     row = find_tool(pk)
@@ -325,8 +319,7 @@ def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     return _page(request, row, call_row.version, inputs, call_row, output_form=form)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     call = get_object_or_404(_calls(row, person(request)), pk=number(request.POST.get("call", "")))
@@ -344,8 +337,7 @@ def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
     return _to(call)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpResponse:
     # One press: the same arguments against the version that is shown.
     row = find_tool(pk)
@@ -372,8 +364,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
         return redirect(f"{filled}&version={version.ordinal}")
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResponse:
     row = find_tool(pk)
     example_row = get_object_or_404(row.examples.visible_to(person(request)), pk=example)

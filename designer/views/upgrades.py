@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST
 
 from catalog.models import ActivityVersion
 from catalog.rules import diff
@@ -29,7 +28,7 @@ from designer.upgrades.binding_moves import Acceptance
 from designer.upgrades.upgrades import MoveResult, RequestedMove, Upgrade
 from designer.views import release_changes
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 MAX_MOVES = 500
 PAGE_SIZE = 20
@@ -71,8 +70,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/upgrades.html", context)
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     """First what would happen, then the move of exactly what was shown."""
     agent = _agent(request, slug)
@@ -112,8 +110,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect(f"{reverse('agent-upgrades', args=[slug])}?{query}")
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     """Move one binding, or what runs by its name, to the version that the page has shown."""
     agent = _agent(request, slug)

@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST
 
 from catalog.models import Activity, ToolVersion
 from core.errors import DomainError
@@ -23,7 +22,7 @@ from execution.forms.http_fields import HttpEditor
 from execution.forms.mock_fields import MockEditor
 from execution.forms.step_fields import StepsEditor
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 EDITORS: dict[str, type[ActivityEditor]] = {
     "vendor": StepsEditor,
@@ -53,8 +52,7 @@ def activity_change(request: HttpRequest, pk: int) -> HttpResponse:
     return _edited(request, activity, operations.current(activity).kind, draft_of(activity))
 
 
-@requires(Role.DESIGNER)
-@require_POST
+@requires_post(Role.DESIGNER)
 def activity_remove(request: HttpRequest, pk: int) -> HttpResponse:
     activity = get_activity(pk)
     try:

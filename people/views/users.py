@@ -5,13 +5,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST
 
 from core.pagination import Keyset
 from people import users
 from people.forms import PasswordForm, PersonChangeForm, PersonForm
 from people.models import Role, Team, User
-from people.permissions import person, requires
+from people.permissions import person, requires, requires_post
 
 PAGE_SIZE = 50
 
@@ -53,8 +52,7 @@ def user(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @sensitive_post_parameters("password")
-@requires(Role.ADMIN)
-@require_POST
+@requires_post(Role.ADMIN)
 def user_password(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(User, pk=pk)
     form = PasswordForm(request.POST)
