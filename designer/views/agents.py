@@ -16,6 +16,7 @@ from designer.overviews import shown_tools
 from designer.procedures import editing
 from designer.releases import drafts
 from designer.views import agent_panes, last_agent
+from designer.views.chosen_agent import find_agent
 from people import teams
 from people.forms import show_errors
 from people.models import Role
@@ -98,8 +99,7 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
-    row = get_object_or_404(rows, slug=slug)
+    row = find_agent(request, slug)
     form = _edit_form(row, request, request.POST or None)
     copying = _copy_form(row)
     if request.method == "POST" and form.is_valid():
@@ -119,8 +119,7 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
-    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
-    row = get_object_or_404(rows, slug=slug)
+    row = find_agent(request, slug)
     form = _copy_form(row, request.POST)
     if form.is_valid():
         with form.refusing():
@@ -167,7 +166,7 @@ def _copy_form(row: Agent, data: QueryDict | None = None) -> CopyAgentForm:
 
 @requires_post(Role.DESIGNER)
 def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
-    row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    row = find_agent(request, slug)
     form = TokenLimitForm(request.POST)
     if form.is_valid():
         with form.refusing():
@@ -200,7 +199,7 @@ def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
 def _decide(
     request: HttpRequest, slug: str, act: Callable[..., object], says: str, *, goes_away: bool = False
 ) -> HttpResponse:
-    row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    row = find_agent(request, slug)
     with show_errors(request):
         act(row, actor=person(request))
         messages.success(request, says.format(agent=row))

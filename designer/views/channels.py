@@ -4,7 +4,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
@@ -18,6 +18,7 @@ from designer.releases import channels, receipts
 from designer.releases.channels import ChannelState
 from designer.releases.readable_diff import compare_for_people
 from designer.views import release_changes
+from designer.views.chosen_agent import find_agent
 from people.models import Role
 from people.permissions import person, requires
 
@@ -38,7 +39,7 @@ def readers_of(agent: Agent, states: Iterable[ChannelState]) -> dict[str, Any]:
 @requires(Role.VIEWER)
 def channel_list(request: HttpRequest, slug: str) -> HttpResponse:
     """Leads from a name that was typed to the page of that channel."""
-    get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    find_agent(request, slug)
     name = request.GET.get("name", "").strip().lower()
     if not channels.NAME.fullmatch(name):
         messages.error(request, channels.NAME_RULE)
@@ -52,7 +53,7 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
     """Return the page of a channel: its release, the changes that moving it would bring, and every move so
     far.
     """
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     if not channels.NAME.fullmatch(channel):
         raise Http404
     form = MoveChannelForm(request.POST or None)

@@ -26,6 +26,7 @@ from designer.overviews import agent_readiness
 from designer.readiness.judgement import State
 from designer.upgrades import binding_moves
 from designer.upgrades.binding_moves import Acceptance
+from designer.views.chosen_agent import find_agent
 from execution.activities import kinds
 from people.forms import show_errors
 from people.models import ApiKey, Role
@@ -63,7 +64,7 @@ class EnvironmentRow:
 @requires(write=Role.DESIGNER)
 def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
     """The matrix of tools and environments. A POST adds an environment, or saves what was chosen."""
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     form = EnvironmentForm(request.POST if request.POST.get("do") == "add" else None)
     pins, places = environments.pins_of(agent), list(agent.environments.all())
     start = number(request.GET.get("from", ""))
@@ -177,13 +178,9 @@ def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse
     return redirect("agent-environments", slug)
 
 
-def _agent(request: HttpRequest, slug: str) -> Agent:
-    return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-
-
 def _environment(request: HttpRequest, slug: str, env: str) -> Environment:
     rows = Environment.objects.select_related("agent")
-    return get_object_or_404(rows, agent=_agent(request, slug), name=env)
+    return get_object_or_404(rows, agent=find_agent(request, slug), name=env)
 
 
 def _rows(

@@ -22,6 +22,7 @@ from designer.environments.mocks import CallFilter, MockedTool
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
+from designer.views.chosen_agent import find_agent
 from execution.activities.config_masking import masked_config
 from execution.activities.mocks import answers
 from execution.activities.mocks.answers import MockReply
@@ -37,15 +38,10 @@ CALLS_SHOWN = 50
 ANSWERS_OFFERED = 10
 
 
-def _agent(request: HttpRequest, slug: str) -> Agent:
-    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
-    return get_object_or_404(rows, slug=slug)
-
-
 @requires(write=Role.DESIGNER)
 def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
     """All mocks of an agent, its assertions, and the calls that they are judged by."""
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     names = sorted(set(mocks.names(agent).values()))
     asserted = mocks.assertions_of(agent)
     form = AssertionForm(request.POST if "add" in request.POST else None, names=names)
@@ -86,7 +82,7 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(write=Role.DESIGNER)
 def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """The page of one tool's mock; each part has its own form."""
-    pins = pinned_signatures.pinned([_agent(request, slug)]).select_related("agent")
+    pins = pinned_signatures.pinned([find_agent(request, slug)]).select_related("agent")
     mocked = mocks.mock_of_pin(get_object_or_404(pins, pk=pk))
     forms = _MockForms(request, mocked)
     refused = None
@@ -209,7 +205,7 @@ def _switched(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
 @requires(Role.VIEWER)
 def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """A procedure gone through step by step, each against the mock of its tool."""
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
     run = _uuid(request.GET.get("run", ""))
     if run is None:
@@ -220,7 +216,7 @@ def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
 @requires_post(Role.DESIGNER)
 def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Run the whole procedure against mocks, which are set up if there are none, or what is left of a run."""
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
     run = _uuid(request.GET.get("run", "")) or uuid.uuid4()
     with show_errors(request):
@@ -230,7 +226,7 @@ def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpR
 
 @requires_post(Role.DESIGNER)
 def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: int) -> HttpResponse:
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
     run = _uuid(request.GET.get("run", ""))
     rehearsal = mock_rehearsals.read_rehearsal(agent, row, run) if run else None

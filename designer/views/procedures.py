@@ -33,6 +33,7 @@ from designer.procedures.lint import Issue
 from designer.rehearsals.current import read_tests
 from designer.signatures import model_names
 from designer.views import agent_panes
+from designer.views.chosen_agent import find_agent
 from people.audit import edit_conflicts
 from people.models import Role, User
 from people.permissions import person, requires, requires_post
@@ -47,7 +48,7 @@ MAX_SENTENCE = 160
 
 @requires(write=Role.DESIGNER)
 def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     form = NewProcedureForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
@@ -12,7 +12,6 @@ from core.errors import DomainError
 from core.readable_changes import ReadableChange
 from designer import exports
 from designer.forms.releases import PublishForm
-from designer.models import Agent
 from designer.overviews import agent_readiness
 from designer.readiness.judgement import summarize
 from designer.releases import draft_review, publishing
@@ -21,6 +20,7 @@ from designer.releases.draft_review import DraftReview
 from designer.releases.readable_diff import ReleaseComparison
 from designer.views import release_changes
 from designer.views.channels import readers_of
+from designer.views.chosen_agent import find_agent
 from designer.views.releases import released_tree
 from people.models import Role
 from people.permissions import person, requires
@@ -48,7 +48,7 @@ class CheckRow:
 @requires(write=Role.DESIGNER)
 def publish(request: HttpRequest, slug: str) -> HttpResponse:
     """The draft as a review: the changes, the checks, and the decision."""
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     form = PublishForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -86,7 +86,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(Role.VIEWER)
 def changes(request: HttpRequest, slug: str) -> HttpResponse:
     """The part of an agent's pages that states its readiness, and how far it is from its newest release."""
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     is_published_with_parent = agent_readiness.publishing_agent(agent) != agent
     context = {
         "agent": agent,

@@ -18,12 +18,13 @@ from designer.forms.rehearsals import (
     RehearsalGateForm,
     RehearsalLinesForm,
 )
-from designer.models import Agent, Procedure, Rehearsal
+from designer.models import Procedure, Rehearsal
 from designer.overviews import agent_readiness
 from designer.rehearsals import look_alikes, masking, plans, runs, sentences, shown
 from designer.rehearsals.current import read_tests
 from designer.rehearsals.sentences import NewSentence
 from designer.releases import rehearsed
+from designer.views.chosen_agent import find_agent
 from people.forms import show_errors
 from people.models import Role
 from people.permissions import person, requires, requires_post
@@ -31,7 +32,7 @@ from people.permissions import person, requires, requires_post
 
 @requires(write=Role.DESIGNER)
 def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     tests = read_tests(agent)
     names = [signature.name for signature in tests.shown.signatures]
     several = "lines" in request.POST
@@ -87,7 +88,7 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     with show_errors(request):
         run = rehearsed.run(agent, actor=person(request))
         if run.asks:
@@ -100,7 +101,7 @@ def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     form = RehearsalGateForm(request.POST, prefix="gate")
     if form.is_valid():
         with form.refusing():
@@ -113,7 +114,7 @@ def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     tool, other = request.POST.get("tool", ""), request.POST.get("other", "")
     try:
         look_alikes.add_contrast(agent, actor=person(request), tool=tool, other=other)
@@ -188,13 +189,8 @@ def rehearsal_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("rehearsals", slug)
 
 
-def _agent(request: HttpRequest, slug: str) -> Agent:
-    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
-    return get_object_or_404(rows, slug=slug)
-
-
 def _row(request: HttpRequest, slug: str, pk: int) -> Rehearsal:
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     row = get_object_or_404(sentences.sentences_of([agent]), pk=pk)
     row.agent = agent
     return row

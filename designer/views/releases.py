@@ -36,6 +36,7 @@ from designer.releases.readable_diff import compare_for_people
 from designer.signatures.words import NOTHING
 from designer.views import release_changes
 from designer.views.channels import readers_of
+from designer.views.chosen_agent import find_agent
 from designer.views.tools import pretty
 from people.forms import show_errors
 from people.models import Role
@@ -108,7 +109,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     rows = agent.releases.select_related("agent", "created_by", "retirement__retired_by")
     row = get_object_or_404(rows, number=number)
     others = list(
@@ -155,7 +156,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @requires(Role.DESIGNER)
 def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Ask before a release is retired or its date is moved, with its readers and its successor."""
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     row = get_object_or_404(
         agent.releases.select_related("agent", "retirement").defer("document"), number=number
     )
@@ -185,7 +186,7 @@ def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse
 
 @requires_post(Role.DESIGNER)
 def release_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     row = get_object_or_404(agent.releases.select_related("agent").defer("document"), number=number)
     with show_errors(request):
         retiring.restore_release(row, actor=person(request))
@@ -196,7 +197,7 @@ def release_restore(request: HttpRequest, slug: str, number: int) -> HttpRespons
 @requires(Role.VIEWER)
 def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
     """Any two releases: the older one at the left, in whatever order they were chosen."""
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     shown_export = list(agent.releases.defer("document").order_by("-number")[:OTHERS_OFFERED])
     # By default, the newest and the one before it.
     newest = [row.number for row in shown_export[:2]]
@@ -218,7 +219,7 @@ def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(Role.VIEWER)
 def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
     """Show what a runtime received at a time, and who approved each part of it."""
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    agent = find_agent(request, slug)
     form = WhenForm(request.GET if request.GET.get("at") else {"at": timezone.now()})
     moment = form.cleaned_data["at"] if form.is_valid() else timezone.now()
     answer = provenance.received(agent, at=moment)

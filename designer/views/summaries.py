@@ -13,8 +13,9 @@ from designer.models import Agent, Release
 from designer.overviews import summaries
 from designer.releases import channels, composition
 from designer.views.channels import readers_of
+from designer.views.chosen_agent import find_agent
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import requires
 
 TOOLS_SHOWN = 50
 MOVES_SHOWN = 20
@@ -24,20 +25,15 @@ RELEASES_SHOWN = 20
 @requires(Role.VIEWER)
 def agent_summary(request: HttpRequest, slug: str) -> HttpResponse:
     """Summarize the draft: what would be published now."""
-    agent = _find_agent(request, slug)
+    agent = find_agent(request, slug)
     return _summary_page(request, agent, composition.draft(agent), None)
 
 
 @requires(Role.VIEWER)
 def release_summary(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    agent = _find_agent(request, slug)
+    agent = find_agent(request, slug)
     row = get_object_or_404(agent.releases.select_related("created_by", "retirement"), number=number)
     return _summary_page(request, agent, release_document.decode(row.document), row)
-
-
-def _find_agent(request: HttpRequest, slug: str) -> Agent:
-    rows = Agent.objects.live().visible_to(person(request)).select_related("team", "parent")
-    return get_object_or_404(rows, slug=slug)
 
 
 def _summary_page(

@@ -2,7 +2,7 @@
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -13,6 +13,7 @@ from designer.forms.pins import MovePinsForm
 from designer.models import Agent
 from designer.overviews import agent_trees
 from designer.pins import pins
+from designer.views.chosen_agent import find_agent
 from people.forms import OperationForm
 from people.models import Role
 from people.permissions import person, requires, requires_post
@@ -20,13 +21,13 @@ from people.permissions import person, requires, requires_post
 
 @requires(Role.VIEWER)
 def agent_tree(request: HttpRequest, slug: str) -> HttpResponse:
-    return _page(request, _agent(request, slug))
+    return _page(request, find_agent(request, slug))
 
 
 @requires_post(Role.DESIGNER)
 def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
     """Moves the ticked tools to another agent of the tree: all of them or none."""
-    row = _agent(request, slug)
+    row = find_agent(request, slug)
     form = MovePinsForm(request.POST, tree=_rows(row))
     if not form.is_valid():
         return _page(request, row, form)
@@ -50,7 +51,7 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
 @requires_post(Role.DESIGNER)
 def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
     """Gives an agent of the tree another parent in it, or none."""
-    row = _agent(request, slug)
+    row = find_agent(request, slug)
     form = MoveAgentForm(request.POST, tree=_rows(row))
     if not form.is_valid():
         return _page(request, row, form)
@@ -85,8 +86,3 @@ def _page(request: HttpRequest, row: Agent, form: OperationForm | None = None) -
 
 def _rows(row: Agent) -> list[Agent]:
     return list(Agent.objects.live().filter(pk__in=agents.tree_of(row)))
-
-
-def _agent(request: HttpRequest, slug: str) -> Agent:
-    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
-    return get_object_or_404(rows, slug=slug)

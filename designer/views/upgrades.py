@@ -27,6 +27,7 @@ from designer.upgrades import binding_moves, upgrades
 from designer.upgrades.binding_moves import Acceptance
 from designer.upgrades.upgrades import MoveResult, RequestedMove, Upgrade
 from designer.views import release_changes
+from designer.views.chosen_agent import find_agent
 from people.models import Role
 from people.permissions import person, requires, requires_post
 
@@ -41,7 +42,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
     """The upgrades of an agent. After a move the page offers to move back: the address contains the earlier
     versions.
     """
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     if release_changes.is_for_details(request):
         # Show the changes of one pin's update, which a list of many updates folds.
         rows = upgrades.to_current(upgrades.behind_pins([agent]).filter(pk=number(request.GET["change"])))
@@ -73,7 +74,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
 @requires_post(Role.DESIGNER)
 def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     """First what would happen, then the move of exactly what was shown."""
-    agent = _agent(request, slug)
+    agent = find_agent(request, slug)
     earlier_versions = _parse_moves(request.POST.getlist("move"))
     asks_for_safe = request.POST.get("do") == "look-safe"
     if not earlier_versions and not asks_for_safe:
@@ -113,8 +114,13 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
 @requires_post(Role.DESIGNER)
 def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     """Move one binding, or what runs by its name, to the version that the page has shown."""
+<<<<<<< HEAD
     agent = _agent(request, slug)
     pins = environments.pins_of(agent)
+=======
+    agent = find_agent(request, slug)
+    pins = bound_tools.pins_of(agent)
+>>>>>>> ef6204e1 (Find the agent of a page in one function)
     pin = next((pin for pin in pins if pin.pk == number(request.POST.get("pin", ""))), None)
     rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
     version = rows.filter(pk=number(request.POST.get("version", ""))).first()
@@ -179,10 +185,6 @@ def _refused_move(request: HttpRequest, agent: Agent) -> dict[str, Any] | None:
     if pin is None or version is None:
         return None
     return {"pin": pin, "version": version, "environment": request.GET.get("environment", ""), "codes": codes}
-
-
-def _agent(request: HttpRequest, slug: str) -> Agent:
-    return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
 
 
 def _move_value(pin: Pin, ordinal: int | None) -> str:
