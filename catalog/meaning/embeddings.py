@@ -83,23 +83,22 @@ class EmbeddingsEncoder(Encoder):
             sha256(f"{self._address} {self._model} {self._dimensions} {text[:MAX_LENGTH]}".encode()).digest()
             for text in texts
         ]
-        stored = self._read(set(digests))
+        unique_digests = tuple(set(digests))
+        marks = ",".join("?" * len(unique_digests))
+        statement = f"SELECT digest, value FROM vector WHERE digest IN ({marks})"  # noqa: S608 - marks alone
+        rows = self._use_store(lambda store: store.execute(statement, unique_digests).fetchall())
+        stored = {digest: np.frombuffer(value, np.float16).astype(np.float32) for digest, value in rows}
         missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in stored}
         if missing:
             new_vectors = dict(zip(missing, self._request(list(missing.values())), strict=True))
-            self._write(new_vectors)
+            new_rows = [
+                (digest, vector.astype(np.float16).tobytes()) for digest, vector in new_vectors.items()
+            ]
+            self._use_store(
+                lambda store: store.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", new_rows)
+            )
             stored |= new_vectors
         return np.stack([stored[digest] for digest in digests])
-
-    def _read(self, digests: set[bytes]) -> dict[bytes, Vectors]:
-        marks = ",".join("?" * len(digests))
-        statement = f"SELECT digest, value FROM vector WHERE digest IN ({marks})"  # noqa: S608 - marks alone
-        rows = self._use_store(lambda store: store.execute(statement, tuple(digests)).fetchall())
-        return {digest: np.frombuffer(value, np.float16).astype(np.float32) for digest, value in rows}
-
-    def _write(self, vectors: dict[bytes, Vectors]) -> None:
-        rows = [(digest, vector.astype(np.float16).tobytes()) for digest, vector in vectors.items()]
-        self._use_store(lambda store: store.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", rows))
 
     def _use_store(self, use: Callable[[sqlite3.Connection], Result]) -> Result:
         """Return the result of `use` in a transaction. Damaged files are replaced by empty ones.

@@ -48,15 +48,14 @@ def costs_as_written(fitting: ReleaseDocument, format_: Format, document: object
 def tokens_by_format(release: ReleaseDocument) -> dict[str, int]:
     """Return the tokens of the agent's own tools and transfers that each format carries."""
     own = structs.replace(release, number=0, procedures=(), agents=(), context=())
-    return _tokens_by_format.get(digest(own), lambda: _count_by_format(own))
-
-
-def _count_by_format(release: ReleaseDocument) -> dict[str, int]:
-    return {
-        format_.name: sum(costs_as_written(part.fitting, format_, format_.write(part.fitting)).values())
-        for format_, part in exports.carried_by_format(release)
-        if format_.is_text
-    }
+    return _tokens_by_format.get(
+        digest(own),
+        lambda: {
+            format_.name: sum(costs_as_written(part.fitting, format_, format_.write(part.fitting)).values())
+            for format_, part in exports.carried_by_format(own)
+            if format_.is_text
+        },
+    )
 
 
 def tokens_of_signature(signature: Signature) -> int:

@@ -98,11 +98,14 @@ def read_signature(document: dict[str, Any]) -> Signature:
         if len(entries) > limit:
             reason = f"The tool has {len(entries):,} {noun}; the limit is {limit:,}."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    for number, tag in enumerate(tags):
+        if not isinstance(tag, str) or len(tag) > MAX_TAG_LENGTH:
+            raise members.wrong(f"tags[{number}]", tag, f"text of at most {MAX_TAG_LENGTH} characters")
     return Signature(
         name=members.name(document, "name", code="BAD_NAME"),
         description=members.text(document, "description"),
         img=members.text(document, "img"),
-        tags=tuple(_tag(tag, f"tags[{number}]") for number, tag in enumerate(tags)),
+        tags=tuple(tags),
         inputs=_parameters(inputs, INPUTS, is_input=True),
         outputs=_parameters(outputs, OUTPUTS, is_input=False),
         rest=_unknown_members(document, MEMBERS),
@@ -113,12 +116,6 @@ def _unknown_members(raw: dict[str, Any], known_members: Set[str]) -> dict[str, 
     if raw.keys() <= known_members:
         return None
     return {member: value for member, value in raw.items() if member not in known_members}
-
-
-def _tag(tag: object, where: str) -> str:
-    if isinstance(tag, str) and len(tag) <= MAX_TAG_LENGTH:
-        return tag
-    raise members.wrong(where, tag, f"text of at most {MAX_TAG_LENGTH} characters")
 
 
 def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Parameter, ...]:
