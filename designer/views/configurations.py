@@ -8,7 +8,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
 from catalog.models.calls import Asked
-from designer.forms.argument_forms import ArgumentsForm
 from designer.forms.pins import ConfigurationNameForm
 from designer.views.tools import find_tool, header
 from execution.calls import results

@@ -114,13 +114,8 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
 @requires_post(Role.DESIGNER)
 def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     """Move one binding, or what runs by its name, to the version that the page has shown."""
-<<<<<<< HEAD
-    agent = _agent(request, slug)
-    pins = environments.pins_of(agent)
-=======
     agent = find_agent(request, slug)
-    pins = bound_tools.pins_of(agent)
->>>>>>> ef6204e1 (Find the agent of a page in one function)
+    pins = environments.pins_of(agent)
     pin = next((pin for pin in pins if pin.pk == number(request.POST.get("pin", ""))), None)
     rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
     version = rows.filter(pk=number(request.POST.get("version", ""))).first()

@@ -84,14 +84,10 @@ def shown_of(activity: Activity) -> ActivityEditor:
     """Return the activity for display."""
     draft = draft_of(activity)
     kind = operations.current(activity).kind
-<<<<<<< HEAD
     stored = operations.current(activity).config
     return EDITORS[kind](
-        kind, draft, callees.find_callees(draft.references()), stored=stored, shows_faults=judged
+        kind, draft, callees.find_callees(draft.references()), stored=stored, shows_faults=False
     )
-=======
-    return EDITORS[kind](kind, draft, callees.find_callees(draft.references()), shows_faults=False)
->>>>>>> f6fa34d2 (Fold five more helpers, and an option with one value)
 
 
 def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: ActivityDraft) -> HttpResponse:
