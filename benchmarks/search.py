@@ -19,6 +19,7 @@ from catalog import search
 from catalog.models import Tool
 from catalog.search import Query, candidates, index, ranker
 from catalog.search.candidates import Ranking
+from catalog.search.cosines import Cosines
 from catalog.search.job_words import shipped_job_words
 from catalog.search.scope import Scope
 
@@ -71,7 +72,7 @@ def ordering(text: str) -> Callable[[], object]:
     assert question is not None
     tools = list(ranking.vectors)[: ranker.RERANKED]
     scores = {hit.tool: -hit.negative_score for hit in ranking.hits}
-    cosines = dict.fromkeys(tools, 0.5)
+    cosines = Cosines(dict.fromkeys(tools, 0.5), dict.fromkeys(tools, 0.5))
 
     def order() -> object:
         features = ranker.find_all_features(question, tools, scores, cosines, ranking.vectors)

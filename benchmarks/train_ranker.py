@@ -39,8 +39,8 @@ from protocols.signature import Parameter, Signature
 QUESTIONS = Path(__file__).parent / "questions"
 OWN_SETS = ("everyday", "languages")
 # Every set counts alike, but where a set of few short questions would pay for the others.
-SET_WEIGHTS = {"metatool": 2.5, "everyday": 3.0, "sealtools": 3.0}
-PUBLIC_QUESTIONS, FOLDS, STEPS, DECAY = 1_000, 5, 120, 1e-3
+SET_WEIGHTS = {"metatool": 2.5, "everyday": 3.0, "sealtools": 3.0, "dev_kis": 2.0}
+PUBLIC_QUESTIONS, FOLDS, STEPS, DECAY = 400, 5, 120, 1e-3
 RATE, MOMENTUM, SPREAD = 0.08, 0.9, 0.99
 
 Matrix = npt.NDArray[np.float64]

@@ -49,10 +49,15 @@ class Comparison:
         return StoredState(self.file.state, self._recipe, self._encoder.usage, self._encoder.trouble)
 
     def find_nearest(self, request: FindNearest) -> Similarities:
-        vector = self._encoder.encode([request.text])[0]
+        texts = [request.text, request.rephrased] if request.rephrased else [request.text]
+        vectors = self._encoder.encode(texts)
         with self._lock:
-            nearest = self.file.nearest(vector, request.endpoints, request.limit)
-            return Similarities(nearest, self.file.cosines(vector, request.tools))
+            nearest = self.file.nearest(vectors[-1], request.endpoints, request.limit)
+            others = self.file.cosines(vectors[0], request.tools)
+            if not request.rephrased:
+                return Similarities(nearest, others)
+            rephrased = nearest | self.file.cosines(vectors[1], request.tools)
+            return Similarities(self.file.cosines(vectors[0], list(nearest)), others, rephrased)
 
     def store(self, request: StoreTexts) -> None:
         vectors = self._encoder.encode(request.texts)

@@ -31,6 +31,8 @@ class StoreTexts(msgspec.Struct, frozen=True, tag="store_texts"):
 class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
     """Compare a question with tools.
 
+    rephrased: the question with other words for what it names, by which the nearest tools are found; "" if
+    there are none.
     endpoints: where to look for the nearest tools; None for everywhere.
     tools: other tools to compare.
     limit: how many of the nearest tools to return.
@@ -40,6 +42,7 @@ class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
     endpoints: list[int] | None
     tools: list[int]
     limit: int
+    rephrased: str = ""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -66,10 +69,14 @@ class StoredState(msgspec.Struct, frozen=True, tag="stored_state"):
 
 
 class Similarities(msgspec.Struct, frozen=True, tag="similarities"):
-    """Cosines by tool: of the nearest tools, best first, and of those that were asked for."""
+    """Cosines by tool: of the nearest tools, best first, and of those that were asked for.
+
+    rephrased: of all these tools with the rephrased question; empty if there was none.
+    """
 
     nearest: dict[int, float]
     others: dict[int, float]
+    rephrased: dict[int, float] = {}
 
 
 class Loading(msgspec.Struct, frozen=True, tag="loading"):

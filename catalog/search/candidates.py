@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from catalog.search import meanings, orders, question, ranker, ranking, vocabulary
+from catalog.search.cosines import Cosines
 from catalog.search.engines import Candidate, Reader
 from catalog.search.fit import (
     FIRST,
-    TENTH,
-    USUAL_MARGIN,
     FitFeatures,
     Reasons,
     find_reasons,
@@ -62,7 +61,7 @@ class Ranking:
     repaired: dict[str, str] = field(default_factory=dict)
     question: RankedQuestion | None = None
     vectors: dict[int, bytes] = field(default_factory=dict)
-    cosines: dict[int, float] = field(default_factory=dict)
+    cosines: Cosines = field(default_factory=lambda: Cosines({}, {}))
     features: dict[int, Features] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     stems: frozenset[str] = frozenset()
@@ -71,13 +70,13 @@ class Ranking:
         """Return why the tool was found, None if that is not known."""
         if not self._is_explained(tool):
             return None
-        cosine = self.cosines.get(tool)
+        cosine = self.cosines.typed.get(tool)
         meaning = None if cosine is None else round(min(1.0, max(0.0, cosine)), 2)
         concepts = self.question.concepts if self.question else ()
         return find_reasons(concepts, *self._terms_of(tool), meaning)
 
     def _is_explained(self, tool: int) -> bool:
-        return tool in self.vectors or tool in self.cosines
+        return tool in self.vectors or tool in self.cosines.typed
 
     def _terms_of(self, tool: int) -> tuple[frozenset[bytes], frozenset[bytes]]:
         """Return the terms in the name of a tool, and all; none of one that its meaning alone has found."""
@@ -90,30 +89,32 @@ class Ranking:
         first = self.hits[:FIRST]
         if not all(hit.other_name and hit.unlike_name and self._is_explained(hit.tool) for hit in first):
             return False
-        return not first or fits_badly(self.find_fit(), has_meanings=bool(self.cosines))
+        if self.question and any(
+            ranker.has_whole_name(self._find_features(self.question, hit.tool)) for hit in first
+        ):
+            return False
+        return not first or fits_badly(self.find_fit(), has_meanings=bool(self.cosines.typed))
 
     def find_fit(self) -> FitFeatures:
         """Return how well the first tools answer the question."""
         if self.question is None:
             return FitFeatures()
         features = [self._find_features(self.question, hit.tool) for hit in self.hits[:FIRST]]
-        nearest = heapq.nlargest(TENTH, self.cosines.values()) or [0.0]
-        is_large = len(nearest) == TENTH
         return FitFeatures(
             share=features[0].share if features else 0.0,
             best_share=max((each.share for each in features), default=0.0),
-            share_in_name=max((each.share_in_name for each in features), default=0.0),
-            share_and_meaning=max((each.share * each.cosine for each in features), default=0.0),
-            nearest=nearest[0],
-            margin=nearest[0] - nearest[-1] if is_large else USUAL_MARGIN,
+            share_and_meaning=max((each.share * each.rephrased for each in features), default=0.0),
+            nearest=max(self.cosines.typed.values(), default=0.0),
             length=min(len(self.question.concepts), MAX_LENGTH) / ranker.MAX_CONCEPTS,
-            unmatched=len(self.unmatched),
+            unmatched=sum(
+                1 for each in self.question.concepts if each.weight and not (each.terms or each.groups)
+            ),
         )
 
     def _find_features(self, question: RankedQuestion, tool: int) -> Features:
         # The ranker orders no long questions.
         return self.features.get(tool) or ranker.find_features(
-            question, 0.0, self.cosines.get(tool, 0.0), self.vectors.get(tool)
+            question, 0.0, self.cosines.of(tool), self.vectors.get(tool)
         )
 
 
@@ -145,16 +146,18 @@ def rank(
     namesakes = reader.named(asked.key, scope, NAMESAKES) if asked.key else []
     beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
     exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
-    cosines = meanings.compare(text, scope, exact)
-    if scope.has_labels and cosines:
+    concepts = question.find_concepts(asked, known_words, terms, tool_count)
+    rephrased_text = question.rephrase(asked, text) if len(concepts) <= ranker.MAX_CONCEPTS else ""
+    all_cosines = meanings.compare(text, rephrased_text, scope, exact)
+    if scope.has_labels and all_cosines.typed:
         # Vectors know no labels.
-        labelled = reader.tools_in(scope.among_only(list(cosines)), len(cosines))
-        cosines = {tool: cosines[tool] for tool in labelled}
+        labelled = reader.tools_in(scope.among_only(list(all_cosines.typed)), len(all_cosines.typed))
+        all_cosines = all_cosines.among(labelled)
+    cosines = all_cosines.typed
     if near := cosines.keys() - exact.keys():
         among = replace(scope, among=list(near))
         exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
     vectors = _read_vectors(list(exact.values()), reader)
-    concepts = question.find_concepts(asked, known_words, terms, tool_count)
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
     features: dict[int, Features] = {}
@@ -168,10 +171,13 @@ def rank(
         ranker.find_act(asked.runs),
     )
     if cosines:
-        word_scores, scores = scores, meanings.fuse(scores, cosines, concepts, ranked_question.covered)
+        word_scores, scores = (
+            scores,
+            meanings.fuse(scores, all_cosines.mean(), concepts, ranked_question.covered),
+        )
         if ranked_question.is_short:
             leading = heapq.nlargest(ranker.RERANKED, scores, key=lambda tool: scores[tool])
-            features = ranker.find_all_features(ranked_question, leading, word_scores, cosines, vectors)
+            features = ranker.find_all_features(ranked_question, leading, word_scores, all_cosines, vectors)
         if is_reranked:
             scores = ranker.order(scores, features, ranked_question.covered)
     scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
@@ -186,7 +192,7 @@ def rank(
             -round(scores[tool], 5),
             tool,
         )
-        for tool in _without_far(orders.in_scope(list(scores), scope), exact, cosines)
+        for tool in _without_far(orders.in_scope(list(scores), scope), exact, all_cosines.rephrased)
     ]
     return Ranking(
         sorted(hits),
@@ -194,7 +200,7 @@ def rank(
         terms.repaired,
         ranked_question,
         vectors,
-        cosines,
+        all_cosines,
         features,
         weights=terms.stress,
         stems=question.find_stems(asked, known_words, terms),

@@ -17,8 +17,8 @@ import msgspec
 
 # A term of the index, whatever the engine keeps.
 Term = TypeVar("Term")
-# So many first tools decide; meanings are compared with that of the tool in this place.
-FIRST, TENTH = 5, 10
+# So many first tools decide.
+FIRST = 5
 WEIGHTS = Path(__file__).parent / "data" / "fit.json"
 # A longer question tells a story, and no tool has most of its words.
 _MAX_CONCEPTS = 8
@@ -55,8 +55,6 @@ class Reasons:
     meaning: float | None = None
 
 
-# The distance of the closest meaning to the tenth in catalogs that have no tenth.
-USUAL_MARGIN = 0.1
 # A meaning so close is a good fit, whatever else.
 CLOSE = 0.7
 
@@ -66,20 +64,16 @@ class FitFeatures(NamedTuple):
 
     share, best_share: the part of the weight of the question that the first tool has, and the best of them,
     from 0 to 1.
-    share_in_name: the largest part that the name of one of them has.
-    share_and_meaning: the largest product of such a part and how close the meaning is.
+    share_and_meaning: the largest product of such a part and how close the rephrased meaning is.
     nearest: the closest meaning of all tools.
-    margin: its distance to the tenth; the usual one where there are few.
     length: the number of concepts, as a part of eight.
     unmatched: the number of words that no tool has.
     """
 
     share: float = 0.0
     best_share: float = 0.0
-    share_in_name: float = 0.0
     share_and_meaning: float = 0.0
     nearest: float = 0.0
-    margin: float = 0.0
     length: float = 0.0
     unmatched: float = 0.0
 

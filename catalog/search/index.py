@@ -33,7 +33,7 @@ BATCH = 2_000
 # An index that nothing changes is written again now and then, so that it is not taken for a forgotten one.
 REFRESH_SECONDS = 3_600
 # Raise it when a release makes other documents of the same tools.
-RECIPE = 2
+RECIPE = 3
 
 # How often the engine counts a group of everyday words, by its impact in our ranking.
 _GROUP_REPEATS = {searched_texts.GROUP_IN_NAME: 6, searched_texts.GROUP_IN_TEXT: 1}

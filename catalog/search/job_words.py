@@ -7,7 +7,7 @@ of this package, and the changes of administrators come in as arguments.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -31,6 +31,9 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 # German writes several words as one: both parts of such a word have at least so many letters.
 _MIN_PART_LENGTH = 4
 _JOINTS = ("", "s", "n", "en", "es")
+# English writes the object of a phrasal verb before its particle, too: "call the visit off".
+_PARTICLES = frozenset(("away", "back", "down", "off", "out", "over", "up"))
+_MAX_OBJECT_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +57,12 @@ class WordGroup:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`words` of a text, from its word `start` to `end`, are a term of a group in a language.
+    """`words` of a text, at its `places`, are a term of a group in a language.
 
     Of Chinese, which writes no spaces, the places are those of characters.
     """
 
-    start: int
-    end: int
+    places: tuple[int, ...]
     language: str
     group: WordGroup
     words: tuple[str, ...]
@@ -93,15 +95,16 @@ class JobWords:
     def _add(self, language: str, term: str, group: WordGroup) -> None:
         spellings = {term, term.lower().translate(_UMLAUTS)} if language == "de" else {term}
         for spelling in spellings:
-            stems = tuple(stem(language, word) for word in split_words(spelling))
-            self._table[f"{language}:{stems[0]}"].append((language, stems, group))
+            term_words = split_words(spelling)
+            stems = tuple(stem(language, word) for word in term_words)
+            # "Goods" and "takings" are not "good" and "take".
+            is_exact = language == ENGLISH and len(stems) == 1 and _is_other_word(term_words[0], stems[0])
+            key = f"{language}={term_words[0]}" if is_exact else f"{language}:{stems[0]}"
+            self._table[key].append((language, stems, group))
 
     def _look_up(self, word: str) -> tuple[tuple[str, tuple[str, ...], WordGroup], ...]:
-        candidates = [
-            candidate
-            for language in _STEMMERS
-            for candidate in self._table.get(f"{language}:{stem(language, word)}", ())
-        ]
+        keys = [f"{ENGLISH}={word}", *(f"{language}:{stem(language, word)}" for language in _STEMMERS)]
+        candidates = [candidate for key in keys for candidate in self._table.get(key, ())]
         return tuple(candidates) or tuple(self._look_up_parts(word))
 
     def _look_up_parts(self, word: str) -> Iterator[tuple[str, tuple[str, ...], WordGroup]]:
@@ -127,11 +130,9 @@ class JobWords:
         if self._others is None:
             return matches
         # A group that begins with the first word of another one extends it: both have one token.
-        places = {(match.start, match.end, match.group.token) for match in matches}
+        places = {(match.places, match.group.token) for match in matches}
         return matches + [
-            match
-            for match in self._others.find(text)
-            if (match.start, match.end, match.group.token) not in places
+            match for match in self._others.find(text) if (match.places, match.group.token) not in places
         ]
 
     def _find_spaced(self, text: list[str]) -> list[Match]:
@@ -141,36 +142,44 @@ class JobWords:
             for language, stems, group in self.look_up(word):
                 if language not in languages:
                     continue
-                end = start + len(stems)
-                following_words = text[start + 1 : end]
-                if len(following_words) == len(stems) - 1 and all(
-                    stem(language, other) == expected_stem
-                    for other, expected_stem in zip(following_words, stems[1:], strict=True)
-                ):
-                    matches.append(Match(start, end, language, group, tuple(text[start:end])))
+                if places := _find_places(text, start, language, stems):
+                    matches.append(Match(places, language, group, tuple(text[place] for place in places)))
         # Several terms of a group may be forms of one word.
-        distinct = {
-            (match_.start, match_.end, match_.group.token): match_ for match_ in reversed(matches)
-        }.values()
+        distinct = {(match_.places, match_.group.token): match_ for match_ in reversed(matches)}.values()
         return [
             match
             for match in distinct
-            if not any(
-                other.start <= match.start
-                and match.end <= other.end
-                and other.end - other.start > match.end - match.start
-                for other in distinct
-            )
+            if not any(set(match.places) < set(other.places) for other in distinct)
         ]
 
     def _find_chinese(self, text: str) -> list[Match]:
         if text.isascii() or self._chinese_term is None:
             return []
         return [
-            Match(occurrence.start(), occurrence.end(), CHINESE, group, (occurrence.group(),))
+            Match(tuple(range(*occurrence.span())), CHINESE, group, (occurrence.group(),))
             for occurrence in self._chinese_term.finditer(words.fold(text))
             for group in self._chinese[occurrence.group()]
         ]
+
+
+def _is_other_word(word: str, word_stem: str) -> bool:
+    """Return whether a stem is a frequent word by itself, and the word another one."""
+    is_stem_common, is_word_common = (word_lists.is_common(form, (ENGLISH,)) for form in (word_stem, word))
+    return is_stem_common and not is_word_common
+
+
+def _find_places(
+    text: Sequence[str], start: int, language: str, stems: tuple[str, ...]
+) -> tuple[int, ...] | None:
+    """Return the places of a term in a text, whose first word is at `start`; None if others follow it."""
+    end = start + len(stems)
+    *middle, last = stems
+    is_phrasal = language == ENGLISH and last in _PARTICLES
+    if [stem(language, word) for word in text[start : end - 1]] != middle:
+        return None
+    last_places = range(end - 1, min(end + (_MAX_OBJECT_WORDS if is_phrasal else 0), len(text)))
+    last_place = next((place for place in last_places if stem(language, text[place]) == last), None)
+    return None if last_place is None else (*range(start, end - 1), last_place)
 
 
 def split_words(text: str) -> list[str]:

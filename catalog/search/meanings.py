@@ -17,6 +17,7 @@ from catalog.meaning.models import ADDRESS, is_address
 from catalog.meaning.process import MeaningProcess
 from catalog.search import changes, index, words
 from catalog.search.changes import IndexState
+from catalog.search.cosines import Cosines
 from catalog.search.fit import Concept
 from catalog.search.index import ToolRow
 from catalog.search.scope import Scope
@@ -105,22 +106,31 @@ def _text_of(row: ToolRow) -> str:
     return f"{row.vendor_name} {name}. {signature.description[:MAX_DESCRIPTION]}"
 
 
-def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]:
-    """Return the cosines of these tools and of the nearest others; empty where meanings are not compared."""
+def compare(text: str, rephrased: str, scope: Scope, tools: Collection[int]) -> Cosines:
+    """Return the cosines of these tools and of the nearest others; empty where meanings are not compared.
+
+    rephrased: the question with other words for what it names, "" if there are none.
+    """
     if not is_compared():
-        return {}
+        return Cosines({}, {})
     is_filtered = bool(scope.tags or scope.version or scope.has_labels or scope.among is not None)
     endpoints = None if scope.endpoints is None else list(scope.endpoints)
     # UTF-8 has no half of a surrogate pair.
-    text = text.encode(errors="replace").decode()
-    request = FindNearest(text, endpoints, list(tools), NEAREST_FILTERED if is_filtered else NEAREST)
+    text, rephrased = (wording.encode(errors="replace").decode() for wording in (text, rephrased))
+    limit = NEAREST_FILTERED if is_filtered else NEAREST
+    request = FindNearest(text, endpoints, list(tools), limit, rephrased)
     seconds = FIND_SECONDS_BY_ADDRESS if is_address(settings.SEARCH_MEANING) else FIND_SECONDS
     reply = client.send_now(Path(settings.SEARCH_DIRECTORY), request, seconds)
     if not isinstance(reply, Similarities):
-        return {}
-    least = max(MIN_COSINE, MIN_SHARE_OF_BEST * max(reply.nearest.values(), default=0.0))
-    near = {tool: cosine for tool, cosine in reply.nearest.items() if cosine >= least}
-    return {**near, **reply.others}
+        return Cosines({}, {})
+    typed = {**reply.nearest, **reply.others}
+    all_cosines = Cosines(typed, reply.rephrased or typed)
+    least = max(
+        MIN_COSINE,
+        MIN_SHARE_OF_BEST * max((all_cosines.rephrased[tool] for tool in reply.nearest), default=0.0),
+    )
+    near = {tool for tool in reply.nearest if all_cosines.rephrased[tool] >= least}
+    return all_cosines.among(near | reply.others.keys())
 
 
 def prepare() -> None:

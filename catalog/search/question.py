@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from catalog.search import ranking, spelling, word_lists, words
 from catalog.search.fit import Concept
@@ -33,6 +33,8 @@ _REPEATED = 0.2
 # act such as creating. A long question has enough other words.
 _GROUP, _FOREIGN_GROUP, _FOREIGN_ACT = 0.8, 1.5, 0.3
 _MANY_RUNS, _GROUP_AMONG_MANY = 8, 0.2
+# The first terms of a group are those of vendors. More of them hide what was typed.
+_REPHRASED_BY, _MAX_REPHRASED = 2, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ def find_concepts(
 ) -> list[Concept[bytes]]:
     """Return what the question wants: one concept for each word that means something."""
     groups: defaultdict[str, set[str]] = defaultdict(set)
+    names_thing: defaultdict[str, bool] = defaultdict(bool)
     concepts = []
     for match in question.matches:
         group = known[match.group.token]
@@ -181,6 +184,7 @@ def find_concepts(
             concepts.append(Concept(match.words[0], weight, groups=_keys({group.term})))
         for word in match.words:
             groups[word].add(group.term)
+            names_thing[word] |= not match.group.is_act
     chinese = tuple(concept.word for concept in concepts)
     for run, pieces in _asked(question, known):
         is_telling = any(_is_telling(word, known) or word in question.acronyms for word in pieces)
@@ -192,10 +196,41 @@ def find_concepts(
         weight = min(_MAX_WEIGHT, ranking.rarity(found_in, tool_count))
         if _names_no_purpose(run.lower()):
             weight = 0.0
-        elif not grouped and word_lists.is_common(run.lower()):
+        elif not any(names_thing[word] for word in pieces) and word_lists.is_common(run.lower()):
             weight *= _COMMON
         concepts.append(Concept(run, weight, _keys(word_terms), _keys(grouped)))
-    return concepts
+    known_weights = [concept.weight for concept in concepts if concept.terms or concept.groups]
+    most = max(known_weights, default=_MAX_WEIGHT)
+    names = _find_names(question)
+    # In a small catalog, a word that no tool has would outweigh all that some tools have.
+    return [
+        concept
+        if concept.terms or concept.groups
+        else replace(concept, weight=0.0 if concept.word in names else min(concept.weight, most))
+        for concept in concepts
+    ]
+
+
+def _find_names(question: Question) -> frozenset[str]:
+    """Return the words with a capital amid others without: no tool has to have a customer or a town."""
+    if question.languages != {ENGLISH} or not any(run.islower() for run in question.runs):
+        return frozenset()
+    return frozenset(run for run in question.runs[1:] if run[:1].isupper() and run[1:].islower())
+
+
+def rephrase(question: Question, text: str) -> str:
+    """Return the text with the words that vendors are likely to use for what it names, "" if it has them.
+
+    People write “money back”, vendors “refund”: the meanings of their sentences are closer with such words.
+    """
+    terms = dict.fromkeys(
+        term
+        for match in question.matches
+        if match.language != ENGLISH or not match.group.is_act
+        for term in match.group.terms.get(ENGLISH, ())[:_REPHRASED_BY]
+        if term.lower() not in text.lower()
+    )
+    return f"{text.rstrip(' .?!')}. {' '.join(list(terms)[:_MAX_REPHRASED])}" if terms else ""
 
 
 def _names_no_purpose(word: str) -> bool:
@@ -209,7 +244,7 @@ def _keys(terms: Collection[str]) -> frozenset[bytes]:
 
 def _weigh_groups(terms: Terms, question: Question, known: Mapping[str, Known]) -> set[str]:
     """Add the groups of everyday words that tools have, and return the words of the question in them."""
-    meanings = Counter((match.start, match.end) for match in question.matches)
+    meanings = Counter(match.places for match in question.matches)
     grouped: set[str] = set()
     for match in question.matches:
         group = known[match.group.token]
@@ -218,7 +253,7 @@ def _weigh_groups(terms: Terms, question: Question, known: Mapping[str, Known]) 
         grouped.update(match.words)
         if match.language == CHINESE:
             grouped.update(run for run in question.runs if match.words[0] in run)
-        stress = _group_stress(match, group.found_in, question, known) / meanings[match.start, match.end]
+        stress = _group_stress(match, group.found_in, question, known) / meanings[match.places]
         if stress:
             terms.add(group.term, group.found_in, stress)
             terms.groups[match.group.token] = match.words

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from catalog.search import ranking, stemming, words
+from catalog.search.cosines import Cosines
 from catalog.search.fit import Concept
 from catalog.search.searched_texts import GROUP_IN_NAME
 
@@ -26,6 +27,8 @@ RERANKED = 120
 _ACT_WORDS = 3
 # A feature by length of a tool that meaning alone has found.
 _USUAL_LENGTH = 1.5
+# A tool that has so much of a question in a name without other words is an answer.
+_MIN_SHARE_IN_NAME = 0.5
 WEIGHTS = Path(__file__).parent / "data" / "ranker.json"
 _ACTS = {
     "delete": "delete remove cancel destroy erase drop stop",
@@ -56,6 +59,7 @@ class Features(NamedTuple):
     is_act, is_other_act: the name has the act of the question, or only others.
     both: words times meaning.
     word_place: 1 for the best score by words, 1/2 for the second, and so on.
+    rephrased: the cosine with the rephrased question.
     """
 
     words: float = 0.0
@@ -72,6 +76,7 @@ class Features(NamedTuple):
     both: float = 0.0
     share_in_named_groups: float = 0.0
     word_place: float = 0.0
+    rephrased: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,26 +137,32 @@ def find_all_features(
     question: RankedQuestion,
     tools: Sequence[int],
     scores: Mapping[int, float],
-    cosines: Mapping[int, float],
+    cosines: Cosines,
     vectors: Mapping[int, bytes],
 ) -> dict[int, Features]:
     """Return the features of tools, of those among which they are ordered."""
     by_words = sorted(tools, key=lambda tool: -scores.get(tool, 0.0))
     return {
-        tool: find_features(
-            question, scores.get(tool, 0.0), cosines.get(tool, 0.0), vectors.get(tool), 1 / place
-        )
+        tool: find_features(question, scores.get(tool, 0.0), cosines.of(tool), vectors.get(tool), 1 / place)
         for place, tool in enumerate(by_words, 1)
     }
 
 
 def find_features(
-    question: RankedQuestion, score: float, cosine: float, vector: bytes | None, word_place: float = 0.0
+    question: RankedQuestion,
+    score: float,
+    cosines: tuple[float, float],
+    vector: bytes | None,
+    word_place: float = 0.0,
 ) -> Features:
-    """Return the features of a tool with its score by words; `vector` is None if only its meaning is near."""
+    """Return the features of a tool with its score by words; `vector` is None if only its meaning is near.
+
+    cosines: with the question as it was typed, and with the rephrased one.
+    """
+    cosine, rephrased = cosines
     meaning = cosine / max(question.best_cosine, 0.05)
     if vector is None:
-        return Features(meaning=meaning, cosine=cosine, word_place=word_place)
+        return Features(meaning=meaning, cosine=cosine, rephrased=rephrased, word_place=word_place)
     name, impacts = ranking.unpack(vector, question.terms)
     in_name, mentioned, grouped, named_by_group = _weigh_concepts(question.concepts, name, impacts)
     total = question.weight
@@ -176,7 +187,14 @@ def find_features(
         both=score / scale * meaning,
         share_in_named_groups=named_by_group / total,
         word_place=word_place,
+        rephrased=rephrased,
     )
+
+
+def has_whole_name(features: Features) -> bool:
+    """Return whether the question has all words of a name, of at least two, and they are most of it."""
+    is_longer = features.name_length >= math.log1p(2)
+    return is_longer and features.precision >= 1.0 and features.share_in_name >= _MIN_SHARE_IN_NAME
 
 
 def _weigh_concepts(

@@ -70,8 +70,8 @@ def is_listed(word: str, languages: Iterable[str] = LANGUAGES) -> bool:
     return any((_rank(language, word) or _LISTED) <= _WELL_KNOWN for language in languages)
 
 
-def is_common(word: str) -> bool:
-    return any((_rank(language, word) or _LISTED) <= _COMMON for language in LANGUAGES)
+def is_common(word: str, languages: Iterable[str] = LANGUAGES) -> bool:
+    return any((_rank(language, word) or _LISTED) <= _COMMON for language in languages)
 
 
 def weigh_languages(words: list[str]) -> dict[str, float]:

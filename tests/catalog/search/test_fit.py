@@ -30,8 +30,10 @@ def test_a_story_is_not_compared():
 
 
 def test_a_question_that_tools_cover_fits_and_a_strange_one_does_not():
-    covered = FitFeatures(0.9, 0.9, 0.8, 0.6, 0.7, 0.2, 0.4)
-    strange = FitFeatures(0.2, 0.2, 0.0, 0.05, 0.3, 0.05, 0.4, 1.0)
+    covered = FitFeatures(share=0.9, best_share=0.9, share_and_meaning=0.6, nearest=0.7, length=0.4)
+    strange = FitFeatures(
+        share=0.2, best_share=0.2, share_and_meaning=0.05, nearest=0.3, length=0.4, unmatched=1.0
+    )
     for has_meanings in (True, False):
         assert not fits_badly(covered, has_meanings=has_meanings)
         assert fits_badly(strange, has_meanings=has_meanings)
@@ -40,3 +42,9 @@ def test_a_question_that_tools_cover_fits_and_a_strange_one_does_not():
 def test_every_feature_has_a_weight():
     for weights in shipped_weights().values():
         assert weights.keys() == {"bias", *FitFeatures._fields}
+
+
+def test_more_of_the_question_is_never_a_worse_fit():
+    for weights in shipped_weights().values():
+        assert weights["unmatched"] >= 0
+        assert all(weights[name] <= 0 for name in FitFeatures._fields if name != "unmatched")

@@ -44,6 +44,20 @@ def test_words_of_a_group_are_found_in_every_language(text, expected):
     assert keys(text) == expected
 
 
+def test_the_object_of_a_phrasal_verb_may_be_before_its_particle():
+    job_words = JobWords(parse("cancel, call off\nphone, call\nvisit, appointment"))
+    found_keys = {match.group.key for match in job_words.find("call the next visit off")}
+    assert found_keys == {"cancel", "visit"}
+    far_match = job_words.find("call her and say that one thing is off")
+    assert [match.group.key for match in far_match] == ["phone"]
+
+
+def test_a_noun_is_not_taken_for_a_frequent_word_with_its_stem():
+    job_words = JobWords(parse("product, goods\nrevenue, takings"))
+    assert {match.group.key for match in job_words.find("goods and takings")} == {"product", "revenue"}
+    assert job_words.find("take a good hotel") == []
+
+
 def test_an_english_text_has_no_words_of_other_languages():
     job_words = JobWords(parse("grade | de: Note\nair | de: Luft"))
     assert job_words.find("a note about the page") == []

@@ -83,6 +83,15 @@ def test_a_tool_without_a_word_of_the_question_is_found(host):
     assert not page.fits_badly
 
 
+def test_the_nearest_tools_are_found_by_the_words_of_vendors(host):
+    make_tool(make_signature("issue_cheque", description="For people."))
+    make_tool(make_signature("forecast", description="Whether it will rain."))
+    index_all()
+    # The model knows no remuneration, the groups of everyday words know salaries.
+    page = search.search(Query(q="remuneration"))
+    assert [row["name"] for row in page.rows][:1] == ["issue_cheque"]
+
+
 def test_without_the_process_words_answer(host, settings):
     make_tool(make_signature("issue_cheque", description="For people."))
     index_all()

@@ -150,3 +150,25 @@ def test_a_time_a_number_or_a_letter_decides_nothing():
 def test_a_word_that_a_language_has_is_never_repaired(word):
     terms = weigh(word, **{word: [Spelling("refill", "refill", 10, 1)]})
     assert (terms.repaired, terms.unmatched) == ({}, [word])
+
+
+def test_a_question_is_rephrased_with_the_words_of_vendors():
+    job_words = JobWords(parse("refund, reimburse, money back\n!delete, remove | de: löschen"))
+
+    def rephrase(text):
+        return question.rephrase(question.read(text, job_words), text)
+
+    assert rephrase("give the money back!") == "give the money back. refund reimburse"
+    assert rephrase("Datei löschen") == "Datei löschen. delete remove"
+    assert rephrase("remove the file") == ""
+    assert rephrase("refund and reimburse") == ""
+
+
+def test_a_word_that_no_tool_has_outweighs_none_that_some_have():
+    question_read = question.read("refill the amphora")
+    known_words = known_words_of(question_read)
+    concepts = question.find_concepts(
+        question_read, known_words, question.weigh(question_read, known_words, {}), 12
+    )
+    weights = {concept.word: concept.weight for concept in concepts}
+    assert weights["amphora"] == weights["refill"]

@@ -1,6 +1,7 @@
 import pytest
 
 from catalog.search import ranker, ranking
+from catalog.search.cosines import Cosines
 from catalog.search.fit import Concept
 from catalog.search.ranker import Features, RankedQuestion
 from catalog.search.searched_texts import GROUP_IN_NAME, GROUP_IN_TEXT
@@ -23,9 +24,9 @@ def pack(name, *others):
 
 def test_features_distinguish_the_name_from_other_texts_and_groups():
     question = make_question("refund", "order")
-    in_name = ranker.find_features(question, 2.0, 0.5, pack("refund"))
-    mentioned = ranker.find_features(question, 1.0, 0.25, pack("x", "refund"))
-    grouped = ranker.find_features(question, 1.0, 0.25, pack("x", "~refund"))
+    in_name = ranker.find_features(question, 2.0, (0.5, 0.5), pack("refund"))
+    mentioned = ranker.find_features(question, 1.0, (0.25, 0.25), pack("x", "refund"))
+    grouped = ranker.find_features(question, 1.0, (0.25, 0.25), pack("x", "~refund"))
     assert (in_name.words, in_name.meaning, in_name.share_in_name, in_name.precision) == (1.0, 1.0, 0.5, 1.0)
     assert (mentioned.share_in_name, mentioned.share, mentioned.meaning) == (0.0, 0.4, 0.5)
     assert (grouped.share_in_groups, grouped.share) == (0.5, 0.5)
@@ -36,16 +37,17 @@ def test_a_group_in_the_name_is_told_from_one_in_other_texts():
     question = make_question("refund")
     for impact, share in ((GROUP_IN_NAME, 1.0), (GROUP_IN_TEXT, 0.0)):
         vector = ranking.pack(["x"], {"x": 255, "~refund": impact})
-        assert ranker.find_features(question, 1.0, 0.5, vector).share_in_named_groups == share
+        assert ranker.find_features(question, 1.0, (0.5, 0.5), vector).share_in_named_groups == share
 
 
 def test_the_places_by_words_are_those_among_the_ordered_tools():
-    features = ranker.find_all_features(make_question("refund"), [7, 8], {8: 2.0}, {7: 0.5, 8: 0.1}, {})
+    cosines = Cosines({7: 0.5, 8: 0.1}, {7: 0.5, 8: 0.1})
+    features = ranker.find_all_features(make_question("refund"), [7, 8], {8: 2.0}, cosines, {})
     assert [features[tool].word_place for tool in (8, 7)] == [1.0, 0.5]
 
 
 def test_a_tool_that_its_meaning_alone_has_found_has_no_words():
-    features = ranker.find_features(make_question("refund"), 0.0, 0.4, None)
+    features = ranker.find_features(make_question("refund"), 0.0, (0.4, 0.4), None)
     assert (features.words, features.share, features.cosine) == (0.0, 0.0, 0.4)
 
 
@@ -65,9 +67,9 @@ def test_the_act_of_a_question_is_in_its_first_words(text, act):
 
 def test_a_name_with_another_act_is_told_from_one_with_the_act():
     question = make_question("order", act="delete")
-    deletes = ranker.find_features(question, 1.0, 0.5, pack("cancel order"))
-    reads = ranker.find_features(question, 1.0, 0.5, pack("list order"))
-    names_none = ranker.find_features(question, 1.0, 0.5, pack("order"))
+    deletes = ranker.find_features(question, 1.0, (0.5, 0.5), pack("cancel order"))
+    reads = ranker.find_features(question, 1.0, (0.5, 0.5), pack("list order"))
+    names_none = ranker.find_features(question, 1.0, (0.5, 0.5), pack("order"))
     assert [(one.is_act, one.is_other_act) for one in (deletes, reads, names_none)] == [
         (1.0, 0.0),
         (0.0, 1.0),
@@ -80,6 +82,17 @@ def test_long_questions_and_unknown_words_are_not_ordered():
     assert make_question("refund").is_short
     assert not make_question(*(f"word{number}" for number in range(ranker.MAX_CONCEPTS + 1))).is_short
     assert not RankedQuestion(unknown, {}, 1.0, 1.0, 0.0, "").is_short
+
+
+def test_a_whole_name_of_several_words_is_told_from_a_part_of_one():
+    question = make_question("refund", "order", "customer")
+
+    def has_whole_name(name):
+        return ranker.has_whole_name(ranker.find_features(question, 1.0, (0.5, 0.5), pack(name)))
+
+    assert has_whole_name("refund order")
+    assert not has_whole_name("refund")
+    assert not has_whole_name("refund order line")
 
 
 def test_the_scores_are_given_out_in_another_order():
