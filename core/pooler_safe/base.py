@@ -11,6 +11,7 @@ import psycopg
 from django.db.backends.postgresql import base
 from psycopg import sql
 from psycopg.pq import TransactionStatus
+from psycopg.types.datetime import TimestamptzLoader
 
 from core.server_session import begin_session, session_of
 
@@ -48,6 +49,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         connection = super().get_new_connection(conn_params)
         options = self.settings_dict["OPTIONS"]
+        # Times in the zone of the connection, which is UTC. Django's loader sets it once more in Python.
+        connection.adapters.register_loader("timestamptz", TimestamptzLoader)
         try:
             connection.autocommit = True  # Django sets what it wants afterwards
             begin_session(connection, options.get("limits", {}), float(options.get("connect_timeout", 5)))
@@ -59,7 +62,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def create_cursor(self, name: str | None = None) -> Any:
         if session_of(self.connection).is_pooled:
             self.connection.cursor_factory = PooledCursor
-        return super().create_cursor(name)
+        # As Django's method, without the check of its own loader of times.
+        options = {"scrollable": False, "withhold": self.connection.autocommit} if name else {}
+        return self.connection.cursor(name or "", **options)
 
     def _set_autocommit(self, autocommit: bool) -> None:
         super()._set_autocommit(autocommit)  # type: ignore[misc]
