@@ -178,7 +178,7 @@ def _is_followed(request: HttpRequest) -> bool:
     """Return whether the user follows the agent or the tool in the address."""
     url_arguments = request.resolver_match.kwargs if request.resolver_match else {}
     if slug := url_arguments.get("slug"):
-        return following.followed(person(request)).filter(slug=slug).exists()
+        return following.is_followed(person(request), slug)
     return following.followed_tools(person(request)).filter(pk=url_arguments["pk"]).exists()
 
 

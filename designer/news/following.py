@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 
 from catalog.models import Tool
+from core.prepared_statements import run_prepared
 from designer.models import Agent, Follow
 from people import audit
 from people.models import TEAMS_OF, Role, User
@@ -38,6 +39,11 @@ FOLLOWERS = f"""
 """  # noqa: S608 - constant texts
 _OF_USER = f"SELECT agent_id FROM ({_FOLLOWED}) followed WHERE user_id = %s"  # noqa: S608 - constant texts
 
+_IS_FOLLOWED = f"""
+    SELECT FROM designer_agent agent WHERE agent.slug = %s AND agent.removed_at IS NULL
+        AND agent.id IN ({_OF_USER})
+"""
+
 
 def followers(agents: Collection[int]) -> QuerySet[User]:
     """Return the users who follow one of these agents and may see it."""
@@ -49,6 +55,11 @@ def followed(user: User) -> QuerySet[Agent]:
     """Return the active agents that the user follows and may see."""
     agent_ids = RawSQL(_OF_USER, [user.pk])  # noqa: S611 - constant text
     return Agent.objects.active().visible_to(user).filter(pk__in=agent_ids)
+
+
+def is_followed(user: User, slug: str) -> bool:
+    """Return whether the user follows the agent. Every page of the agent reads it."""
+    return bool(run_prepared(_IS_FOLLOWED, [slug, user.pk]))
 
 
 def followed_tools(user: User) -> QuerySet[Tool]:
