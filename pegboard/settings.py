@@ -217,9 +217,11 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "designer.context_processors.navigation",
             ],
+            "libraries": {"i18n": "pegboard.web.page_texts"},
         },
     }
 ]
+FORM_RENDERER = "pegboard.web.form_fields.FieldRenderer"
 
 OIDC = _oidc()
 LOCAL_SIGN_IN = os.environ.get("PEGBOARD_LOCAL_SIGN_IN", "1") != "0"
