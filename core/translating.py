@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.utils.formats import number_format
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 
 from core.translatable import Count, Wording
 
@@ -12,6 +12,8 @@ def translated(text: str) -> str:
     """Return a wording in the language of the page, and any other text unchanged."""
     if not isinstance(text, Wording):
         return text
+    if get_language() == "en":
+        return str(text)
     values = {name: _translated_value(value) for name, value in text.values.items()}
     return gettext(text.template).format(**values)
 

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django import template
 from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -18,10 +18,11 @@ from catalog.rules.diff import EFFECTS as EFFECT_ORDER
 from catalog.rules.diff import Change, SignatureDifference
 from catalog.rules.readable_diff import read_change
 from catalog.rules.word_diff import Pieces
-from catalog.templatetags.display import shown
+from catalog.templatetags.display import effect_word, shown, signed, tone
 from core.numbered_pages import NumberedPage, page_of
 from core.readable_changes import ReadableChange, outline
 from core.translating import translated
+from protocols.signature import Effect as CallEffect
 
 register = template.Library()
 
@@ -63,11 +64,44 @@ UNDECIDED = (
 )
 
 
-@register.inclusion_tag("_effect.html")
-def effect(name: str) -> dict[str, str]:
+MARKS = {
+    "added": gettext_lazy("added"),
+    "removed": gettext_lazy("removed"),
+    "changed": gettext_lazy("changed"),
+}
+
+
+@register.simple_tag
+def effect(name: str) -> SafeString:
     """A label for what a change does, in words."""
     word, state, explanation = UNDECIDED if name == "undecided" else EFFECTS[name]
-    return {"word": str(word), "state": str(state), "meaning": str(explanation)}
+    return format_html('<span class="label is-{}" title="{}">{}</span>', tone(str(state)), explanation, word)
+
+
+@register.simple_tag
+def change_head(change: ReadableChange, hides_effects: object = False) -> SafeString:
+    """Render the line of a change without its details. In one piece, because a page has 40 of them."""
+    parts = []
+    if change.mark:
+        parts.append(f'<span class="label is-{tone(change.mark)}">{MARKS[change.mark]}</span> ')
+    if change.effect and not hides_effects:
+        parts.append(f"{effect(change.effect)} ")
+    if change.subject:
+        subject = f"<del>{shown(change.subject)}</del>" if change.mark == "removed" else shown(change.subject)
+        font = "" if change.kind in ("procedure", "sub-agent") else " mono"
+        parts.append(f'<span class="strong{font}">{subject}</span> ')
+        if change.kind != "tool":
+            parts.append(f'<span class="muted">{shown(_(change.kind)) if change.kind else ""}</span> ')
+    for number, name in enumerate(change.call_effects, 1):
+        unknown = "unknown" if len(change.call_effects) > 1 else ""
+        arrow = ' <span class="faint">→</span>' if number == len(change.call_effects) - 1 else ""
+        parts.append(f"{effect_word(cast(CallEffect, name), unknown)}{arrow} ")
+    tone_of_sentence = ' class="muted"' if change.subject else ""
+    parts.append(f"<span{tone_of_sentence}>{shown(change.sentence)}</span>")
+    if change.tokens is not None:
+        words = ngettext("%(tokens)s token", "%(tokens)s tokens", change.tokens)
+        parts.append(f' <span class="faint small nowrap">{words % {"tokens": signed(change.tokens)}}</span>')
+    return mark_safe("".join(parts))  # noqa: S308 - texts of a change are escaped by `shown`
 
 
 @register.filter
@@ -75,11 +109,6 @@ def readable(changes: Sequence[Change] | NumberedPage[Change]) -> NumberedPage[R
     """Return a page of the changes of a vendor's tool for `_changes.html`; by default the first."""
     page = changes if isinstance(changes, NumberedPage) else page_of(changes)
     return page.with_rows([read_change(change) for change in page])
-
-
-@register.filter
-def sentence_of(change: ReadableChange) -> str:
-    return translated(change.sentence)
 
 
 @register.simple_tag
@@ -98,7 +127,7 @@ def folded(changes: Sequence[Change], key: object) -> list[ReadableChange]:
         says = ngettext("{count} more change.", "{count} more changes.", count)
         more = f" {says.format(count=number_format(count, force_grouping=True))}"
     first = read_change(min(changes, key=lambda change: EFFECT_ORDER.index(change.effect)))
-    return [ReadableChange(sentence=f"{sentence_of(first)}{more}", effect=first.effect, key=str(key))]
+    return [ReadableChange(sentence=f"{translated(first.sentence)}{more}", effect=first.effect, key=str(key))]
 
 
 @register.inclusion_tag("_status.html")
