@@ -6,7 +6,7 @@ from typing import Any
 
 from django.forms.renderers import DjangoTemplates
 from django.http import HttpRequest
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import mark_safe
 
 SELECT = "django/forms/widgets/select.html"
 
@@ -16,7 +16,7 @@ class FieldRenderer(DjangoTemplates):
     lists of a page.
     """
 
-    def render(self, template_name: str, context: Any, request: HttpRequest | None = None) -> SafeString:
+    def render(self, template_name: str, context: Any, request: HttpRequest | None = None) -> str:
         if template_name != SELECT:
             return super().render(template_name, context, request)
         widget = context["widget"]
