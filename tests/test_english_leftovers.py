@@ -1,5 +1,6 @@
 """No page in German shows an English text that has a translation."""
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -9,12 +10,15 @@ from core.stored_sentences import translate_sentence
 from people.models import Role
 from tests.browser.cast import set_the_stage
 from tests.factories import make_user
+from tests.message_catalog import translations_of
 
 VOID = {"br", "hr", "img", "input", "link", "meta", "path", "use", "wbr"}
 # Code, and what people and vendors wrote.
 NOT_OURS = {"code", "kbd", "pre", "script", "style", "textarea", "title"}
-# Names of rows that the product makes.
-NAMES = {"Defined here", "Everyone"}
+# Names of rows that the product makes, and of a language in itself.
+NAMES = {"Defined here", "Everyone", "English"}
+# Exports are English, and an entry of the audit trail has values as they were recorded.
+RECORDED = re.compile(r"[?]format=|/audit/[0-9]+/")
 CLASSES_NOT_OURS = {"code-note", "mono", "name", "source", "vendor-text"}
 
 
@@ -51,8 +55,11 @@ class PageTexts(HTMLParser):
 
 
 def english_texts(page: str) -> list[str]:
+    # Such as “Pin” and “Tag”, which are words of both languages.
+    german = {message.string for message in translations_of("de") if isinstance(message.string, str)}
+    texts = PageTexts(page).texts - NAMES - german
     with translation.override("de"):
-        return sorted(text for text in PageTexts(page).texts - NAMES if translate_sentence(text) != text)
+        return sorted(text for text in texts if translate_sentence(text) != text)
 
 
 @pytest.mark.django_db
@@ -64,7 +71,7 @@ def test_no_page_in_german_shows_an_english_text_that_has_a_translation(client):
     leftovers = []
     for address in set_the_stage():
         reply = client.get(address)
-        if reply.status_code == 200:
+        if reply.status_code == 200 and not RECORDED.search(address):
             leftovers += [f"{address}: {text}" for text in english_texts(reply.content.decode())]
 
     assert not leftovers, "\n".join(leftovers)

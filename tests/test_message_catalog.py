@@ -114,3 +114,52 @@ def test_labels_of_forms_are_translated():
                     untranslated.append(f"{path}:{value.lineno}")
 
     assert untranslated == []
+
+
+EAGER = {"gettext", "ngettext", "pgettext", "npgettext"}
+
+
+def eager_calls(tree: ast.Module) -> list[int]:
+    """Return the lines that translate when the module is imported, in the language of whoever imports it."""
+    names = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation"
+        for alias in node.names
+        if alias.name in EAGER
+    }
+    nodes, lines = list(ast.iter_child_nodes(tree)), []
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            lines.append(node.lineno)
+        nodes += ast.iter_child_nodes(node)
+    return lines
+
+
+def test_no_module_translates_while_it_is_imported():
+    lines_by_path = {
+        str(path): lines
+        for package in (
+            "core",
+            "people",
+            "protocols",
+            "catalog",
+            "execution",
+            "designer",
+            "serving",
+            "pegboard",
+        )
+        for path in Path(package).rglob("*.py")
+        if (lines := eager_calls(ast.parse(path.read_text())))
+    }
+    assert lines_by_path == {}
+
+
+def test_a_translation_at_import_is_noticed():
+    source = (
+        "from django.utils.translation import gettext as _\nLABEL = _('Name')\ndef f():\n    return _('Name')"
+    )
+    assert eager_calls(ast.parse(source)) == [2]

@@ -74,7 +74,7 @@ class RowForm(forms.Form):
         self.original = original
         is_other = original is not None and rows.kind_of(original[1]) == "other"
         cast(forms.ChoiceField, self.fields["kind"]).choices = [
-            (kind, word) for kind, word in KINDS.items() if kind != "other" or is_other
+            (kind, _(word)) for kind, word in KINDS.items() if kind != "other" or is_other
         ]
         # Only changes in the browser count, so that a row without entries is empty.
         self.fields["kind"].initial = "text"

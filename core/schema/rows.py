@@ -12,17 +12,18 @@ from typing import Any, Literal
 import msgspec
 
 from core.canonical_json import canonical
+from core.translatable import mark as _
 
 Kind = Literal["text", "choice", "whole", "number", "flag", "date", "texts", "other"]
 KINDS: dict[Kind, str] = {
-    "text": "Text",
-    "choice": "One of a list",
-    "whole": "Whole number",
-    "number": "Number",
-    "flag": "Yes or no",
-    "date": "Date",
-    "texts": "List of texts",
-    "other": "Other: see its JSON",
+    "text": _("Text"),
+    "choice": _("One of a list"),
+    "whole": _("Whole number"),
+    "number": _("Number"),
+    "flag": _("Yes or no"),
+    "date": _("Date"),
+    "texts": _("List of texts"),
+    "other": _("Other: see its JSON"),
 }
 _MADE: dict[Kind, dict[str, Any]] = {
     "text": {"type": "string"},

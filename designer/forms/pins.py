@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, cast
 from django import forms
 from django.db.models import Exists
 from django.http import QueryDict
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 
 from catalog.forms.retry_fields import RetryForm
 from catalog.models import Configuration, Tool, ToolVersion
