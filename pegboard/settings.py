@@ -217,7 +217,6 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "designer.context_processors.navigation",
             ],
-            "libraries": {"i18n": "pegboard.web.page_texts"},
         },
     }
 ]
