@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, cast
 from django import forms
 from django.db.models import Exists
 from django.http import QueryDict
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.forms.retry_fields import RetryForm
@@ -102,7 +103,7 @@ class PinForm(OperationForm):
         choices: list[tuple[int | str, str]] = [*version_choices(tool)]
         first = first_offered(tool)
         if first is None:
-            choices.insert(0, ("", _("Choose a version")))
+            choices.insert(0, ("", gettext("Choose a version")))
         self.fields["ordinal"].choices = choices  # type: ignore[attr-defined]
         self.fields["ordinal"].initial = "" if first is None else first
 
@@ -141,9 +142,9 @@ def version_choices(tool: Tool) -> list[tuple[int, str]]:
         text = "{version}"
         if state := review_states.get(version.pk):
             is_blocked = state == FindingState.BLOCKED
-            text = _("{version} (blocked)") if is_blocked else _("{version} (waits for review)")
+            text = gettext("{version} (blocked)") if is_blocked else gettext("{version} (waits for review)")
         elif version.pk == tool.current_id:
-            text = _("{version} (current)")
+            text = gettext("{version} (current)")
         choices.append((version.ordinal, text.format(version=word)))
     return choices
 
