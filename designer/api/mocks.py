@@ -194,7 +194,7 @@ class MockCallFilter(serializers.Serializer[Any]):
         required=False, min_value=1, max_value=MAX_ID, help_text="Made with this API key."
     )
     environment = input_field(mocks.ENVIRONMENT)
-    tool = serializers.CharField(required=False, max_length=assertions.MAX_NAME_LENGTH)
+    tool = input_field(mocks.TOOL, allow_blank=False)
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)
 

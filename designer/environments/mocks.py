@@ -47,9 +47,12 @@ SEED: "models.BigIntegerField[int, int]" = models.BigIntegerField(
         "The same seed and inputs give the same answer. Another number gives other answers."
     ),
 )
-# The environment of a filter of calls.
+# The environment and the tool of a filter of calls.
 ENVIRONMENT: "models.CharField[str, str]" = models.CharField(
     gettext_lazy("Environment"), max_length=60, blank=True
+)
+TOOL: "models.CharField[str, str]" = models.CharField(
+    gettext_lazy("Tool"), max_length=assertions.MAX_NAME_LENGTH, blank=True
 )
 # Number of the newest calls that assertions are checked against.
 MAX_CHECKED_CALLS = 10_000

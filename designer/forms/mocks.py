@@ -134,7 +134,7 @@ class LogForm(forms.Form):
 
     key = forms.ChoiceField(label=gettext_lazy("API key"), required=False)
     environment = form_field(mocks.ENVIRONMENT)
-    tool = forms.ChoiceField(label=gettext_lazy("Tool"), required=False)
+    tool = forms.ChoiceField(label=mocks.TOOL.verbose_name, required=False)
     since = forms.DateTimeField(
         label=gettext_lazy("Since"),
         required=False,
