@@ -96,7 +96,7 @@ def translate_sentence(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _translate(text: str, language: str, depth: int = 0) -> WeightedText:
     """Translate sentence by sentence, in the division of which the catalog has most."""
-    breaks = [found.span() for found in _BREAK.finditer(text)][:MAX_BREAKS]
+    breaks = [match.span() for match in _BREAK.finditer(text)][:MAX_BREAKS]
     starts = [0, *(stop for _start, stop in breaks)]
     best: list[WeightedText] = []
     for index, end in enumerate([*(start for start, _stop in breaks), len(text)]):
@@ -117,13 +117,13 @@ def _translate_undivided(text: str, language: str, depth: int) -> WeightedText:
     templates = templates_of(language)
     for template in templates.get(text[:_KEY_LENGTH], templates[""]):
         if template.key in text and (values := template.match(text)) is not None:
-            shown = {
+            translated_values = {
                 name: _translate_value(value, language, depth + 1 if name in template.nested else MAX_DEPTH)
                 for name, value in values.items()
             }
-            weight = template.weight + sum(part.weight for part in shown.values())
+            weight = template.weight + sum(part.weight for part in translated_values.values())
             if weight > best.weight:
-                texts = {name: part.text for name, part in shown.items()}
+                texts = {name: part.text for name, part in translated_values.items()}
                 best = WeightedText(weight, gettext(template.message).format(**texts))
     return best
 

@@ -405,7 +405,7 @@ def designers_work(bob: User, tool: Tool) -> None:
     if other := tool.versions.exclude(pk=pin.version_id).first():
         for finding in Finding.objects.filter(tool=tool).exclude(state="accepted"):
             decisions.resolve(finding, actor=bob, decision="accept")
-        upgrades.move(pin.agent, actor=bob, wanted=[upgrades.RequestedMove(pin.pk, ordinal=other.ordinal)])
+        upgrades.move(pin.agent, actor=bob, moves=[upgrades.RequestedMove(pin.pk, ordinal=other.ordinal)])
         tunings.settle(pin, actor=bob, member="description", take="ours")
     agent_budgets.set_limit(agent, actor=bob, limit=9_000)
     mocks.save(pin, actor=bob, config={"seed": 1})

@@ -320,48 +320,45 @@ def readers_of_answer(subject: str) -> QuerySet[User]:
     return User.objects.filter(is_requester | administrators_for(Event.VENDOR_ANSWERED))
 
 
+def _kind(event: Event, **facts: Any) -> EventKind:
+    return EventKind(name=event, label=event.label, **facts)
+
+
 # A webhook covers its agents, or everything, so some kinds have another description for webhooks.
 _EVENT_KINDS = (
-    EventKind(
-        name=Event.BROKEN,
-        label=Event.BROKEN.label,
+    _kind(
+        Event.BROKEN,
         tell=tell_broken,
         explained=_("An enumeration run failed, and did not succeed within a minute and a half."),
     ),
-    EventKind(
-        name=Event.RECOVERED,
-        label=Event.RECOVERED.label,
+    _kind(
+        Event.RECOVERED,
         tell=tell_recovered,
         explained=_("After a notification that it cannot be synced."),
         to_webhooks=_("After a delivery that the endpoint cannot be synced."),
     ),
-    EventKind(
-        name=Event.HELD,
-        label=Event.HELD.label,
+    _kind(
+        Event.HELD,
         tell=tell_held,
         explained=_("So many tools are missing that Pegboard withdraws them only after your confirmation."),
     ),
-    EventKind(
-        name=Event.REVIEW,
-        label=Event.REVIEW.label,
+    _kind(
+        Event.REVIEW,
         tell=tell_review,
         explained=_("New findings, or new versions that are held."),
     ),
-    EventKind(
-        name=Event.SIGN_IN,
-        label=Event.SIGN_IN.label,
+    _kind(
+        Event.SIGN_IN,
         tell=tell_sign_in,
         explained=_("Until an administrator signs in, its endpoints cannot be synced."),
     ),
-    EventKind(
-        name=Event.WEBHOOK_PAUSED,
-        label=Event.WEBHOOK_PAUSED.label,
+    _kind(
+        Event.WEBHOOK_PAUSED,
         tell=tell_webhook_paused,
         explained=_("Its receiver failed again and again."),
     ),
-    EventKind(
-        name=Event.KEY_REPORTED,
-        label=Event.KEY_REPORTED.label,
+    _kind(
+        Event.KEY_REPORTED,
         tell=tell_key_reported,
         explained=_(
             "Pegboard revoked it. You are always notified of your own keys, administrators of all keys."
@@ -370,9 +367,8 @@ _EVENT_KINDS = (
         readers=readers_of_key,
         mails_all=True,
     ),
-    EventKind(
-        name=Event.KEY_ENDING,
-        label=Event.KEY_ENDING.label,
+    _kind(
+        Event.KEY_ENDING,
         tell=tell_key_ending,
         explained=_(
             "14 and 3 days before. You are always notified of your own keys, administrators of all keys."
@@ -382,17 +378,15 @@ _EVENT_KINDS = (
         mails_all=True,
         happens_once=True,
     ),
-    EventKind(
-        name=Event.VENDOR_REQUESTED,
-        label=Event.VENDOR_REQUESTED.label,
+    _kind(
+        Event.VENDOR_REQUESTED,
         tell=tell_vendor_requested,
         explained=_("For administrators, who connect it or decline."),
         readers=readers_of_request,
         mails_all=True,
     ),
-    EventKind(
-        name=Event.TOOLS_CHANGED,
-        label=Event.TOOLS_CHANGED.label,
+    _kind(
+        Event.TOOLS_CHANGED,
         tell=tell_changed,
         explained=_(
             "Tools that you follow, or that are pinned by agents that you follow. One message per run."
@@ -400,16 +394,14 @@ _EVENT_KINDS = (
         to_webhooks=_("Tools that its agents pin, or all tools if it names no agent. One message per run."),
         happens_once=True,
     ),
-    EventKind(
-        name=Event.TOOLS_WITHDRAWN,
-        label=Event.TOOLS_WITHDRAWN.label,
+    _kind(
+        Event.TOOLS_WITHDRAWN,
         tell=tell_withdrawn,
         explained=_("The same for withdrawn tools. Calls of them may fail from now on."),
         happens_once=True,
     ),
-    EventKind(
-        name=Event.VENDOR_ANSWERED,
-        label=Event.VENDOR_ANSWERED.label,
+    _kind(
+        Event.VENDOR_ANSWERED,
         tell=tell_vendor_answered,
         explained=_("You are always notified of your own requests, administrators of all requests."),
         to_webhooks=_("Sent for every request for a vendor."),

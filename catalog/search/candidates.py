@@ -102,19 +102,21 @@ class Ranking:
         features = [self._find_features(self.question, hit.tool) for hit in self.hits[:FIRST]]
         return FitFeatures(
             share=features[0].share if features else 0.0,
-            best_share=max((each.share for each in features), default=0.0),
-            share_and_meaning=max((each.share * each.rephrased for each in features), default=0.0),
+            best_share=max((row.share for row in features), default=0.0),
+            share_and_meaning=max((row.share * row.rephrased for row in features), default=0.0),
             nearest=max(self.cosines.typed.values(), default=0.0),
             length=min(len(self.question.concepts), MAX_LENGTH) / ranker.MAX_CONCEPTS,
             unmatched=sum(
-                1 for each in self.question.concepts if each.weight and not (each.terms or each.groups)
+                1
+                for concept in self.question.concepts
+                if concept.weight and not (concept.terms or concept.groups)
             ),
         )
 
     def _find_features(self, question: RankedQuestion, tool: int) -> Features:
         # The ranker orders no long questions.
         return self.features.get(tool) or ranker.find_features(
-            question, 0.0, self.cosines.of(tool), self.vectors.get(tool)
+            question, 0.0, self.cosines.find_pair(tool), self.vectors.get(tool)
         )
 
 

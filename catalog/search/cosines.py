@@ -10,7 +10,7 @@ class Cosines(NamedTuple):
     typed: dict[int, float]
     rephrased: dict[int, float]
 
-    def of(self, tool: int) -> tuple[float, float]:
+    def find_pair(self, tool: int) -> tuple[float, float]:
         """Return both cosines of a tool, 0 for one that was not compared."""
         return self.typed.get(tool, 0.0), self.rephrased.get(tool, 0.0)
 

@@ -143,7 +143,9 @@ def find_all_features(
     """Return the features of tools, of those among which they are ordered."""
     by_words = sorted(tools, key=lambda tool: -scores.get(tool, 0.0))
     return {
-        tool: find_features(question, scores.get(tool, 0.0), cosines.of(tool), vectors.get(tool), 1 / place)
+        tool: find_features(
+            question, scores.get(tool, 0.0), cosines.find_pair(tool), vectors.get(tool), 1 / place
+        )
         for place, tool in enumerate(by_words, 1)
     }
 

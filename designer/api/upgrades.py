@@ -128,7 +128,7 @@ class UpgradeList(ListAPIView[Pin]):
         moves = upgrades.move(
             agent,
             actor=person(request),
-            wanted=[upgrades.RequestedMove(**row) for row in values.get("moves", ())],
+            moves=[upgrades.RequestedMove(**row) for row in values.get("moves", ())],
             all_safe=values["all_safe"],
             is_dry=values["dry_run"],
         )

@@ -39,14 +39,14 @@ class RehearsalForm(ModelOperationForm):
 class ExpectedInputsForm(ArgumentsForm):
     """The expected values of a sentence for the inputs that a model sees. Omitted inputs are not checked.
 
-    `given` may contain inputs that the tool no longer shows: `gone`.
+    `initial_values` may contain inputs that the tool no longer shows: `gone`.
     """
 
     def __init__(
         self,
         *args: Any,
         tool: Effective,
-        given: Mapping[str, Any],
+        initial_values: Mapping[str, Any],
         marked: Collection[str] = (),
         **kwargs: Any,
     ) -> None:
@@ -57,11 +57,16 @@ class ExpectedInputsForm(ArgumentsForm):
             row.shown_name: row.shown_name for row in tool.inputs
         }
         self.tool = tool.name
-        self.gone = sorted(given.keys() - names)
-        current_values = {names[name]: value for name, value in given.items() if name in names}
+        self.gone = sorted(initial_values.keys() - names)
+        current_values = {names[name]: value for name, value in initial_values.items() if name in names}
         marked = shown_marks(tool, marked)
         super().__init__(
-            *args, signature=signature, given=current_values, marked=marked, prefix="inputs", **kwargs
+            *args,
+            signature=signature,
+            initial_values=current_values,
+            marked=marked,
+            prefix="inputs",
+            **kwargs,
         )
 
 

@@ -159,17 +159,17 @@ def move(
     agent: Agent,
     *,
     actor: User,
-    wanted: Iterable[RequestedMove],
+    moves: Iterable[RequestedMove],
     all_safe: bool = False,
     is_dry: bool = False,
 ) -> list[MoveResult]:
     """Move pins, or try it in a dry run. Return a result per pin. Raises DomainError for an unknown pin or
     version.
     """
-    moves_by_pin = {request.pin: request for request in wanted}
+    moves_by_pin = {request.pin: request for request in moves}
     pins_of_agent = pinned_items([agent]).select_related("agent", "tool__current")
     pin_by_id = {pin.pk: pin for pin in pins_of_agent.filter(pk__in=moves_by_pin)}
-    moves: list[tuple[Pin, ToolVersion]] = []
+    pins_to_versions: list[tuple[Pin, ToolVersion]] = []
     for pk, requested in moves_by_pin.items():
         if (pin := pin_by_id.get(pk)) is None:
             message = _("“{agent}” has no pin {pin}. Read its upgrades again.").format(agent=agent, pin=pk)
@@ -180,8 +180,8 @@ def move(
                 pin.tool, version=requested.version, ordinal=requested.ordinal
             )
             raise DomainError("unknown_version", message, fields={"moves": message})
-        moves.append((pin, version))
-    upgrade_list = compare(moves)
+        pins_to_versions.append((pin, version))
+    upgrade_list = compare(pins_to_versions)
     # Checked again: what was safe when the page was opened may have changed.
     if all_safe:
         upgrade_list += [

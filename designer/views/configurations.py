@@ -34,7 +34,7 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
         request.POST or None,
         signature=signature,
         prefix="values",
-        given=initial,
+        initial_values=initial,
         marked=[
             pointer
             for sensitive in configurations.sensitive_members(row)

@@ -137,14 +137,14 @@ class _MockForms:
             example,
             signature=any_inputs(signature),
             prefix="inputs",
-            given=call.arguments if call else {},
+            initial_values=call.arguments if call else {},
             marked=marks.inputs,
         )
         self.outputs = OutputsForm(
             example,
             signature=signature,
             prefix="outputs",
-            given=call.decoded().outputs if call else {},
+            initial_values=call.decoded().outputs if call else {},
             marked=marks.outputs,
         )
         self.begins_as_answered = call is not None
@@ -152,7 +152,7 @@ class _MockForms:
             request.GET if "try" in request.GET else None,
             signature=signature,
             prefix="try",
-            given=_begins(request, mocked.pin),
+            initial_values=_begins(request, mocked.pin),
         )
         self.reply: MockReply | None = None
         if self.tried.is_bound and self.tried.is_valid() and not mocked.problems:
@@ -275,7 +275,7 @@ def _step_form(
         sent,
         signature=step.signature,
         prefix=f"step-{step.number}",
-        given=step.arguments,
+        initial_values=step.arguments,
         marked=[*marks.inputs, *repeated],
     )
 

@@ -145,7 +145,7 @@ def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         ExpectedInputsForm(
             request.POST or None,
             tool=tools[tool_name],
-            given=expected_inputs,
+            initial_values=expected_inputs,
             marked=marks[row.tool_id].inputs if row.tool_id in marks else (),
         )
         if tool_name in tools

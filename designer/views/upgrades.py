@@ -85,7 +85,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         results = upgrades.move(
             agent,
             actor=person(request),
-            wanted=[] if asks_for_safe else earlier_versions,
+            moves=[] if asks_for_safe else earlier_versions,
             all_safe=asks_for_safe,
             is_dry=is_dry,
         )

@@ -102,8 +102,9 @@ def change(
     }
     _refuse_credentials(actor, now.kind, now.config)
     _refuse_credentials(actor, now.kind, config)
-    shown = partial(masked_facts, activity)
-    edit_conflicts.check(activity, expected, now=before, wanted=proposed_facts, mask=shown)
+    edit_conflicts.check(
+        activity, expected, now=before, wanted=proposed_facts, mask=partial(masked_facts, activity)
+    )
     is_new = any(proposed_facts[member] != before[member] for member in ("config", "interface"))
     # An administrator who saves a designer's configuration again vouches for its addresses.
     is_vouched = (

@@ -61,26 +61,26 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,400}")
 class ArgumentsForm(OperationForm):
     """One field per parameter, or all parameters as one JSON object.
 
-    The form shows all errors at once, each at its field, and keeps what was entered. `given` are the initial
-    values; a value that its field would submit in another form, such as an empty text, starts as JSON. Fields
-    have numbers, because a vendor's names may contain any character.
+    The form shows all errors at once, each at its field, and keeps what was entered. Fields have numbers,
+    because a vendor's names may contain any character.
 
+    initial_values: a value that its field would submit in another form, such as an empty text, starts as JSON.
     marked: pointers of sensitive members. They start as masks, and a mask that is sent back stands for the
-    value in `given`.
+    value in `initial_values`.
     """
 
     def __init__(
         self,
         *args: Any,
         signature: Signature,
-        given: Mapping[str, Any] | None = None,
+        initial_values: Mapping[str, Any] | None = None,
         marked: Collection[str] = (),
         **kwargs: Any,
     ) -> None:
         self.signature = signature
         self.inputs = resolve_inputs(signature)
-        self._stored_values = dict(given or {}) if marked else None
-        values: Mapping[str, Any] = mask(dict(given or {}), marked)
+        self._stored_values = dict(initial_values or {}) if marked else None
+        values: Mapping[str, Any] = mask(dict(initial_values or {}), marked)
         initial = {_field(n): _initial_value(p, values) for n, p in enumerate(self.inputs)}
         super().__init__(*args, initial=initial, **kwargs)
         for n, parameter in enumerate(self.inputs):
@@ -210,19 +210,19 @@ class RunForm(ArgumentsForm):
         *args: Any,
         signature: Signature,
         configuration: Parameter | None,
-        given: Mapping[str, Any] | None = None,
+        initial_values: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         self.configuration, self.settings_form = configuration, None
-        values = dict(given or {})
+        values = dict(initial_values or {})
         if configuration is not None:
             settings = values.pop(configuration.name, None)
             self.settings_form = make_settings_form(
                 configuration, *args, prefix=SETTINGS_PREFIX, settings=settings
             )
-        super().__init__(*args, signature=signature, given=values, **kwargs)
-        if given and JSON_FIELD in self.initial:
-            self.initial[JSON_FIELD] = json.dumps(given, ensure_ascii=False, indent=2)
+        super().__init__(*args, signature=signature, initial_values=values, **kwargs)
+        if initial_values and JSON_FIELD in self.initial:
+            self.initial[JSON_FIELD] = json.dumps(initial_values, ensure_ascii=False, indent=2)
 
     def rows(self) -> list[tuple[Parameter, BoundField, Any]]:
         return [row for row in super().rows() if row[0] != self.configuration]
@@ -269,7 +269,7 @@ def make_settings_form(configuration: Parameter, *args: Any, prefix: str, settin
         *args,
         signature=results.questions(Asked(configuration.name, "", schema)),
         prefix=prefix,
-        given=settings if isinstance(settings, dict) else None,
+        initial_values=settings if isinstance(settings, dict) else None,
     )
     form.fields[JSON_FIELD].label = _("The configuration as one JSON object")
     return form

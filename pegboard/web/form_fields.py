@@ -1,11 +1,11 @@
 """Render forms' fields like Django, with lists of choices in one piece."""
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from django.forms.renderers import DjangoTemplates
 from django.http import HttpRequest
+from django.utils.html import conditional_escape as escape
 from django.utils.safestring import mark_safe
 
 SELECT = "django/forms/widgets/select.html"
@@ -22,10 +22,10 @@ class FieldRenderer(DjangoTemplates):
         widget = context["widget"]
         lines = [f'<select name="{escape(widget["name"])}"{_attributes(widget["attrs"])}>']
         for group, choices, _number in widget["optgroups"]:
-            lines += [f'  <optgroup label="{escape(str(group))}">'] if group else []
+            lines += [f'  <optgroup label="{escape(group)}">'] if group else []
             lines += [
-                f'  <option value="{escape(str(choice["value"]))}"{_attributes(choice["attrs"])}>'
-                f"{escape(str(choice['label']))}</option>"
+                f'  <option value="{escape(choice["value"])}"{_attributes(choice["attrs"])}>'
+                f"{escape(choice['label'])}</option>"
                 for choice in choices
             ]
             lines += ["  </optgroup>"] if group else []
@@ -34,7 +34,7 @@ class FieldRenderer(DjangoTemplates):
 
 def _attributes(attributes: Mapping[str, Any]) -> str:
     return "".join(
-        f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+        f" {name}" if value is True else f' {name}="{escape(value)}"'
         for name, value in attributes.items()
         if value is not False
     )

@@ -52,17 +52,17 @@ def test_a_value_of_a_vendor_is_inserted_as_it_is(name):
     template = "This version has no input “{name}”."
     assert not NESTED.fullmatch("name")
 
-    shown = translate_sentence(template.format(name=name))
+    translation = translate_sentence(template.format(name=name))
 
-    assert shown == gettext(template).format(name=name)
+    assert translation == gettext(template).format(name=name)
 
 
 def test_values_that_are_sentences_of_pegboard_are_translated():
     outer, inner = "“{name}”: {message}", "This version has no input “{name}”."
 
-    shown = translate_sentence(outer.format(name="x", message=inner.format(name="y")))
+    translation = translate_sentence(outer.format(name="x", message=inner.format(name="y")))
 
-    assert shown == gettext(outer).format(name="x", message=gettext(inner).format(name="y"))
+    assert translation == gettext(outer).format(name="x", message=gettext(inner).format(name="y"))
 
 
 def test_a_long_text_of_a_vendor_takes_no_time():

@@ -89,7 +89,7 @@ def test_what_an_earlier_call_sent_its_form_sends_again(pairs):
     arguments = {parameter.name: value for parameter, value in pairs}
 
     again = ArgumentsForm(
-        as_a_browser_sends(ArgumentsForm(signature=signature, given=arguments)), signature=signature
+        as_a_browser_sends(ArgumentsForm(signature=signature, initial_values=arguments)), signature=signature
     )
 
     assert again.is_valid(), again.errors.as_text()

@@ -77,11 +77,11 @@ def test_the_form_keeps_what_it_masks(designer, pin):
     form = client.get(address).context["form"]
     sent = {name: value for name, value in form.initial.items() if value not in (False, None)}
     assert MASK in sent.values()
-    shown = client.post(f"{address}shown/", sent | {"format": "mcp"}).content.decode()
+    preview = client.post(f"{address}shown/", sent | {"format": "mcp"}).content.decode()
     assert client.post(address, sent | {"title": "Pay it"}).status_code == 302
     assert stored(pin) == {"title": "Pay it", "city": SECRET, "customer": PRESETS["customer"]["preset"]}
-    assert MASK in shown
-    assert SECRET not in shown
+    assert MASK in preview
+    assert SECRET not in preview
 
 
 def test_a_late_editor_sees_masks(api, pin):
