@@ -93,7 +93,7 @@ def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
         else None
     )
     version = _version(row, request.GET.get("version", ""), call)
-    form = _run_form(version, given=_initial_arguments(request, row, call)) if version else None
+    form = _run_form(version, initial_values=_initial_arguments(request, row, call)) if version else None
     return _page(request, row, version, form, call)
 
 
@@ -138,10 +138,12 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
 
 
 def _run_form(
-    version: ToolVersion, typed: QueryDict | None = None, given: Mapping[str, Any] | None = None
+    version: ToolVersion, typed: QueryDict | None = None, initial_values: Mapping[str, Any] | None = None
 ) -> RunForm:
     configuration = configurations.parameter_of(version)
-    return RunForm(typed, signature=version.decoded(), configuration=configuration, given=given)
+    return RunForm(
+        typed, signature=version.decoded(), configuration=configuration, initial_values=initial_values
+    )
 
 
 def _agents_in(place: CallEnvironment, row: Tool) -> list[Agent]:
@@ -266,7 +268,7 @@ def tool_call_show(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     row = find_tool(pk)
     call_row = get_object_or_404(_calls(row, person(request)), pk=call)
     shown_call = masking.show_call(call_row, actor=person(request))
-    form = _run_form(call_row.version, given=call_row.arguments)
+    form = _run_form(call_row.version, initial_values=call_row.arguments)
     return _page(request, row, call_row.version, form, shown_call, is_shown=True)
 
 
@@ -300,7 +302,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
             messages.error(request, error.message)
             return _to(call_row)
         return _to(following)
-    form = _run_form(call_row.version, given=masking.plain_arguments(call_row))
+    form = _run_form(call_row.version, initial_values=masking.plain_arguments(call_row))
     return _page(request, row, call_row.version, form, call_row, questions=questions)
 
 
@@ -315,7 +317,7 @@ def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         with show_errors(request):
             latent.answer(call_row, actor=person(request), output=output)
         return _to(call_row, _place(request, row))
-    inputs = _run_form(call_row.version, given=masking.plain_arguments(call_row))
+    inputs = _run_form(call_row.version, initial_values=masking.plain_arguments(call_row))
     return _page(request, row, call_row.version, inputs, call_row, output_form=form)
 
 

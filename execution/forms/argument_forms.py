@@ -64,7 +64,7 @@ class ArgumentsForm(OperationForm):
     The form shows all errors at once, each at its field, and keeps what was entered. Fields have numbers,
     because a vendor's names may contain any character.
 
-    initial_values: a value that its field would submit in another form, such as an empty text, starts as JSON.
+    initial_values: a value that its field would submit in another form, such as "", starts as JSON.
     marked: pointers of sensitive members. They start as masks, and a mask that is sent back stands for the
     value in `initial_values`.
     """
