@@ -60,7 +60,7 @@ from execution.threads import configurations, threads
 from execution.user_grants import end_users, grants, providers, vault
 from execution.user_grants.end_users import OnBehalfOf
 from people import api_keys, teams, users
-from people.audit import verify
+from people.audit import verify, words
 from people.models import ApiKey, AuditEntry, Role, User
 from people.sso import accounts
 from protocols.definition import Parts
@@ -576,6 +576,8 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called_func
     sys.setprofile(None)
     left_out = [name for code, name in operations().items() if code not in called_functions]
     assert left_out == []
+    without_a_word = set(AuditEntry.objects.values_list("action", flat=True)) - words.ACTIONS.keys()
+    assert without_a_word == set(), "pages in other languages would show them in English"
     by_workers = set(AuditEntry.objects.filter(actor=None).values_list("action", flat=True))
     about_tokens = {"renew", "refuse", "accept", "ask", "end sign-in"}
     about_vendors = {"read", "inspect", "add older versions", "hold", "fail", "recover", "look again"}

@@ -20,6 +20,8 @@ LABELS = {
     "replaced": mark("Vendor text at that time"),
     "against": mark("Tuned version"),
     "retry": mark("Retries"),
+    "runs": mark("Implementation"),
+    "activity_version": mark("Version of the implementation"),
 }
 
 

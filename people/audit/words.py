@@ -9,7 +9,6 @@ FACT_LABELS = (
     mark("Accept"),
     mark("Accepted"),
     mark("Active"),
-    mark("Activity version"),
     mark("Address"),
     mark("After"),
     mark("Against"),
@@ -67,6 +66,7 @@ FACT_LABELS = (
     mark("May withdraw"),
     mark("Members"),
     mark("Mode"),
+    mark("Mock assertions"),
     mark("Model"),
     mark("Name"),
     mark("Note"),
@@ -105,7 +105,6 @@ FACT_LABELS = (
     mark("Revoked at"),
     mark("Role"),
     mark("Run"),
-    mark("Runs"),
     mark("Says"),
     mark("Scope"),
     mark("Scopes"),
@@ -145,13 +144,14 @@ FACT_LABELS = (
     mark("Would withdraw"),
 )
 
-_ACTIONS = {
+ACTIONS = {
     "accept": pgettext_lazy("audit", "accept"),
     "add": pgettext_lazy("audit", "add"),
     "add member": pgettext_lazy("audit", "add member"),
     "add older versions": pgettext_lazy("audit", "add older versions"),
     "add person": pgettext_lazy("audit", "add person"),
     "approve": pgettext_lazy("audit", "approve"),
+    "archive": pgettext_lazy("audit", "archive"),
     "ask": pgettext_lazy("audit", "ask"),
     "ask for a second look": pgettext_lazy("audit", "ask for a second look"),
     "bind": pgettext_lazy("audit", "bind"),
@@ -162,6 +162,7 @@ _ACTIONS = {
     "change key": pgettext_lazy("audit", "change key"),
     "change person": pgettext_lazy("audit", "change person"),
     "choose": pgettext_lazy("audit", "choose"),
+    "close": pgettext_lazy("audit", "close"),
     "configure": pgettext_lazy("audit", "configure"),
     "confirm": pgettext_lazy("audit", "confirm"),
     "confirm address": pgettext_lazy("audit", "confirm address"),
@@ -169,6 +170,7 @@ _ACTIONS = {
     "continue": pgettext_lazy("audit", "continue"),
     "create": pgettext_lazy("audit", "create"),
     "decline": pgettext_lazy("audit", "decline"),
+    "define": pgettext_lazy("audit", "define"),
     "edit": pgettext_lazy("audit", "edit"),
     "encrypt": pgettext_lazy("audit", "encrypt"),
     "end sign-in": pgettext_lazy("audit", "end sign-in"),
@@ -194,6 +196,7 @@ _ACTIONS = {
     "offer again": pgettext_lazy("audit", "offer again"),
     "pause": pgettext_lazy("audit", "pause"),
     "pin": pgettext_lazy("audit", "pin"),
+    "promote": pgettext_lazy("audit", "promote"),
     "publish": pgettext_lazy("audit", "publish"),
     "read": pgettext_lazy("audit", "read"),
     "recover": pgettext_lazy("audit", "recover"),
@@ -213,12 +216,15 @@ _ACTIONS = {
     "restore key": pgettext_lazy("audit", "restore key"),
     "resume": pgettext_lazy("audit", "resume"),
     "retire": pgettext_lazy("audit", "retire"),
+    "revert": pgettext_lazy("audit", "revert"),
     "revoke": pgettext_lazy("audit", "revoke"),
     "revoke key": pgettext_lazy("audit", "revoke key"),
+    "roll back": pgettext_lazy("audit", "roll back"),
     "run": pgettext_lazy("audit", "run"),
     "save": pgettext_lazy("audit", "save"),
     "set address": pgettext_lazy("audit", "set address"),
     "set password": pgettext_lazy("audit", "set password"),
+    "settle": pgettext_lazy("audit", "settle"),
     "show sensitive": pgettext_lazy("audit", "show sensitive"),
     "sign in": pgettext_lazy("audit", "sign in"),
     "sign out": pgettext_lazy("audit", "sign out"),
@@ -289,7 +295,7 @@ _KINDS = {
 
 
 def action_name(action: str) -> str:
-    return str(_ACTIONS.get(action, action))
+    return str(ACTIONS.get(action, action))
 
 
 def kind_name(name: str) -> str:

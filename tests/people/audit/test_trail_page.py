@@ -275,7 +275,7 @@ def test_a_row_of_the_trail_tells_what_a_sentence_can_tell(client):
     created = record(None, "create", after=facts)
     changed = record(None, "edit", before={"retries": {"limit": 2}}, after={"retries": {"limit": 3}})
     page_text = text_of(client.get("/audit/?actor="))
-    assert summarize_entry(created) == ["Runs: “implementation \u2018Send by mail\u2019”."]
+    assert summarize_entry(created) == ["Implementation: “implementation \u2018Send by mail\u2019”."]
     assert summarize_entry(changed) == ["Retries, limit changed from 2 to 3."]
     assert "Retries, limit changed from 2 to 3." in page_text
     assert "157" not in page_text
