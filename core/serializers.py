@@ -57,7 +57,7 @@ class Input(serializers.Serializer[Any]):
         return value
 
 
-def validated(serializer: serializers.BaseSerializer[Any]) -> dict[str, Any]:
+def valid_data(serializer: serializers.BaseSerializer[Any]) -> dict[str, Any]:
     """Return the validated data. Raises ValidationError."""
     serializer.is_valid(raise_exception=True)
     data: dict[str, Any] = serializer.validated_data

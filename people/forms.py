@@ -57,7 +57,7 @@ class OperationForm(forms.Form):
         return 409 if self.late else 200
 
     @contextmanager
-    def refusing(self) -> Iterator[None]:
+    def catch_errors(self) -> Iterator[None]:
         """Add an error of the operation inside to the form, and continue after it."""
         try:
             yield

@@ -25,7 +25,7 @@ from catalog.models.vendors import OAuthKind
 from core.errors import invalid
 from core.outbound.addresses import MAX_URL_LENGTH
 from core.outbound.errors import RefusedError
-from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, validated
+from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -327,7 +327,7 @@ class CredentialList(ListAPIView[Credential]):
 
     @extend_schema(request=CredentialInput, responses={201: CredentialOutput})
     def post(self, request: Request) -> Response:
-        details = dict(validated(CredentialInput(data=request.data)))
+        details = dict(valid_data(CredentialInput(data=request.data)))
         client = details.pop("client", None)
         if (client is not None) != (details["kind"] in clients.KINDS):
             needed = "Give the client's settings." if client is None else "Only the kinds of OAuth take it."
@@ -371,14 +371,14 @@ class CredentialDetail(GenericAPIView[Credential]):
     @extend_schema(request=SecretInput)
     def put(self, request: Request, pk: Any) -> Response:
         """Replace the secret. Endpoints that use the credential continue with the new one."""
-        values = validated(SecretInput(data=request.data))
+        values = valid_data(SecretInput(data=request.data))
         credential_operations.replace_secret(self._row(pk), actor=person(request), **values)
         return self._answer(pk)
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """Another name or other details; the origin stays. Tokens of another OAuth client are forgotten."""
-        values = validated(CredentialChange(data=request.data))
+        values = valid_data(CredentialChange(data=request.data))
         row = self._row(pk)
         changes = _changes(row, dict(values))
         credential_operations.update_credential(
@@ -460,7 +460,7 @@ class CredentialLookup(GenericAPIView[Credential]):
     @extend_schema(request=LookupInput, responses=LookupOutput)
     def post(self, request: Request) -> Response:
         """Discover the vendor's authorization servers (RFC 9728, RFC 8414). Takes up to 20 s."""
-        values = validated(LookupInput(data=request.data))
+        values = valid_data(LookupInput(data=request.data))
         try:
             discovery_result = discovery.discover(**values)
         except RefusedError as error:

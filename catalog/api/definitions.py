@@ -18,7 +18,7 @@ from catalog.models import Tool
 from catalog.models.tools import ToolStatus
 from catalog.tools import definition_import, definitions
 from core.errors import invalid
-from core.serializers import Input, input_field, validated
+from core.serializers import Input, input_field, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -161,7 +161,7 @@ class DefinitionList(ListAPIView[Tool]):
     @extend_schema(request=DefinitionInput, responses={201: DefinitionDetailOutput})
     def post(self, request: Request) -> Response:
         """Define a tool."""
-        values = validated(DefinitionInput(data=request.data))
+        values = valid_data(DefinitionInput(data=request.data))
         parts = Parts(**{"title": "", "activity": None} | values)
         return _answer(definitions.define(actor=person(request), parts=parts), status=201)
 
@@ -190,7 +190,7 @@ class DefinitionImport(GenericAPIView[Tool]):
     )
     def post(self, request: Request) -> Response:
         document = request.data
-        values = validated(
+        values = valid_data(
             DefinitionsInput(data={"tools": document} if isinstance(document, list) else document)
         )
         created = definition_import.define_all(values, actor=person(request))
@@ -211,7 +211,7 @@ class DefinitionDetail(GenericAPIView[Tool]):
     @extend_schema(parameters=[IF_MATCH], request=DefinitionChange)
     def patch(self, request: Request, pk: int) -> Response:
         """Create a new version with the given members changed. Pins keep their version."""
-        changes = validated(DefinitionChange(data=request.data))
+        changes = valid_data(DefinitionChange(data=request.data))
         tool = chosen_definition(pk)
         return _answer(
             definitions.change(tool, actor=person(request), changes=changes, expected=expected(request))

@@ -22,7 +22,7 @@ from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import previews, setting_values
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, validated
+from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -216,7 +216,7 @@ class EndpointList(ListAPIView[Endpoint]):
 
     @extend_schema(request=EndpointInput, responses={201: EndpointDetailOutput})
     def post(self, request: Request) -> Response:
-        values = validated(EndpointInput(data=request.data))
+        values = valid_data(EndpointInput(data=request.data))
         endpoint = vendor_operations.create_endpoint(actor=person(request), **nest_retry_members(values))
         return Response(EndpointDetailOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
 
@@ -316,7 +316,7 @@ class EndpointPreview(GenericAPIView[Endpoint]):
 
     @extend_schema(request=PreviewInput, responses={200: PreviewOutput})
     def post(self, request: Request) -> Response:
-        values = validated(PreviewInput(data=request.data))
+        values = valid_data(PreviewInput(data=request.data))
         draft = vendor_operations.draft_endpoint(**values)
         preview = asdict(previews.preview(draft)) | {"already_connected": twins.already_connected(draft)}
         return Response(PreviewOutput(preview).data)
@@ -332,7 +332,7 @@ class EndpointDetail(GenericAPIView[Endpoint]):
 
     @extend_schema(parameters=[IF_MATCH], request=EndpointChange)
     def patch(self, request: Request, pk: int) -> Response:
-        values = validated(EndpointChange(data=request.data))
+        values = valid_data(EndpointChange(data=request.data))
         endpoint = get_object_or_404(endpoints(), pk=pk)
         vendor_operations.update_endpoint(
             endpoint,

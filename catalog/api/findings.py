@@ -15,7 +15,7 @@ from catalog.models.findings import FindingState, Severity
 from catalog.models.second_looks import OtherClient
 from catalog.review import decisions
 from catalog.rules import causes, diff
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -90,7 +90,7 @@ class FindingList(ListAPIView[Finding]):
     serializer_class = FindingOutput
 
     def get_queryset(self) -> QuerySet[Finding]:
-        filters = dict(validated(FindingFilter(data=self.request.query_params.dict())))
+        filters = dict(valid_data(FindingFilter(data=self.request.query_params.dict())))
         self.ordering = ("-weight",) if filters.pop("sort") == WEIGHT else ("-id",)
         cause, vendor = filters.pop("cause", ""), filters.pop("vendor", "")
         rows = Finding.objects.filter(**filters).weighed().select_related("tool", "version")
@@ -108,7 +108,7 @@ class FindingResolve(GenericAPIView[Finding]):
 
     @extend_schema(request=DecisionInput, responses={200: FindingOutput})
     def post(self, request: Request, pk: int) -> Response:
-        values = validated(DecisionInput(data=request.data))
+        values = valid_data(DecisionInput(data=request.data))
         finding = get_object_or_404(Finding, pk=pk)
         return Response(FindingOutput(decisions.resolve(finding, actor=person(request), **values)).data)
 

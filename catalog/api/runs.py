@@ -13,7 +13,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import LastReply, Rejection, Run
 from catalog.models.runs import RunState
 from catalog.search.progress import progress_of
-from core.serializers import ModelOutput, validated
+from core.serializers import ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -105,7 +105,7 @@ class RunList(ListAPIView[Run]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Run]:
-        values = validated(RunFilter(data=self.request.query_params.dict()))
+        values = valid_data(RunFilter(data=self.request.query_params.dict()))
         first = Prefetch(
             "rejections", Rejection.objects.order_by("id")[:REJECTIONS_IN_A_LIST], to_attr="first_rejections"
         )

@@ -14,7 +14,7 @@ from catalog.translations.exchange import MAX_FILE_BYTES
 from catalog.translations.files import FileFormat
 from catalog.translations.tool_texts import MAX_TRANSLATION
 from core.errors import invalid
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -128,7 +128,7 @@ class ToolTranslation(GenericAPIView[Tool]):
     @extend_schema(parameters=[IF_MATCH], request=TranslationInput, responses=TranslatedTextOutput)
     def put(self, request: Request, pk: int, language: str, digest: str) -> Response:
         """Add, correct or confirm the translation."""
-        values = validated(TranslationInput(data=request.data))
+        values = valid_data(TranslationInput(data=request.data))
         stored.find_text(_find_tool(pk), digest)
         stored.write_translation(
             actor=person(request),
@@ -190,7 +190,7 @@ class TranslationImport(GenericAPIView[Translation]):
         operation_id="translations_import", request=TranslationFileInput, responses=TranslationImportOutput
     )
     def post(self, request: Request) -> Response:
-        values = validated(TranslationFileInput(data=request.data))
+        values = valid_data(TranslationFileInput(data=request.data))
         counts, problems = files.import_file(
             values["content"].encode(),
             FileFormat(values["type"]),

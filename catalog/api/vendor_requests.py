@@ -17,7 +17,7 @@ from catalog.vendors import operations as vendor_operations
 from catalog.vendors import vendor_requests
 from core.errors import invalid
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import Input, ModelInput, ModelOutput, validated
+from core.serializers import Input, ModelInput, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -94,7 +94,7 @@ class VendorRequestList(ListAPIView[VendorRequest]):
 
     @extend_schema(request=VendorRequestInput, responses={201: VendorRequestOutput})
     def post(self, request: Request) -> Response:
-        values = validated(VendorRequestInput(data=request.data))
+        values = valid_data(VendorRequestInput(data=request.data))
         draft = vendor_operations.draft_endpoint(protocol=values["protocol"], url=values["url"])
         row = vendor_requests.ask(
             draft, actor=person(request), vendor_name=values["vendor_name"], reason=values["reason"]
@@ -115,7 +115,7 @@ class VendorRequestPreview(GenericAPIView[VendorRequest]):
         operation_id="vendor_requests_preview", request=AddressInput, responses={200: PreviewOutput}
     )
     def post(self, request: Request) -> Response:
-        values = validated(AddressInput(data=request.data))
+        values = valid_data(AddressInput(data=request.data))
         draft = vendor_operations.draft_endpoint(**values)
         preview = asdict(vendor_requests.preview(draft, reader=person(request)))
         return Response(PreviewOutput(preview | {"already_connected": twins.already_connected(draft)}).data)
@@ -146,6 +146,6 @@ class VendorRequestDecline(GenericAPIView[VendorRequest]):
     )
     def post(self, request: Request, pk: int) -> Response:
         row = get_object_or_404(vendor_request_rows(), pk=pk)
-        values = validated(DeclineInput(data=request.data))
+        values = valid_data(DeclineInput(data=request.data))
         vendor_requests.decline(row, actor=person(request), answer=values["answer"])
         return Response(VendorRequestOutput(vendor_request_rows().get(pk=pk)).data)

@@ -14,7 +14,7 @@ from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import ModelChange, ModelInput, ModelOutput, validated
+from core.serializers import ModelChange, ModelInput, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -124,7 +124,7 @@ class VendorList(ListAPIView[Vendor]):
 
     @extend_schema(request=VendorInput, responses={201: VendorOutput})
     def post(self, request: Request) -> Response:
-        values = validated(VendorInput(data=request.data))
+        values = valid_data(VendorInput(data=request.data))
         vendor = vendor_operations.create_vendor(actor=person(request), **values)
         return Response(VendorOutput(self.get_queryset().get(pk=vendor.pk)).data, status=201)
 
@@ -144,7 +144,7 @@ class VendorDetail(GenericAPIView[Vendor]):
 
     @extend_schema(parameters=[IF_MATCH], request=VendorChange)
     def patch(self, request: Request, slug: str) -> Response:
-        changes = validated(VendorChange(data=request.data))
+        changes = valid_data(VendorChange(data=request.data))
         vendor_operations.update_vendor(
             self.vendor(slug), actor=person(request), expected=expected(request), **changes
         )

@@ -14,7 +14,7 @@ from catalog.review.holds import ReviewState, with_review_state
 from catalog.rules import diff
 from catalog.tools import versions
 from core.errors import DomainError
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from protocols.losses import Loss
 
@@ -242,7 +242,7 @@ class VersionDiff(GenericAPIView[ToolVersion]):
     )
     def get(self, request: Request, pk: int) -> Response:
         tool = get_object_or_404(Tool, pk=pk)
-        parameters = validated(DiffQuery(data=request.query_params.dict()))
+        parameters = valid_data(DiffQuery(data=request.query_params.dict()))
         new = find_version(tool, version=parameters.get("to", ""), ordinal=parameters.get("to_ordinal"))
         old: ToolVersion | None
         if parameters.get("from") or parameters.get("from_ordinal"):

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.models import CustomWordGroup
 from catalog.search import word_groups
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -47,7 +47,7 @@ class WordGroupList(ListAPIView[CustomWordGroup]):
     @extend_schema(request=WordGroupInput, responses={201: WordGroupOutput})
     def post(self, request: Request) -> Response:
         """Add a group. Questions use it at once; tools are indexed again in the background."""
-        values = validated(WordGroupInput(data=request.data))
+        values = valid_data(WordGroupInput(data=request.data))
         group = word_groups.create_group(actor=person(request), **values)
         return Response(
             WordGroupOutput(group).data, status=201, headers=etag_of(word_groups.group_facts(group))
@@ -66,7 +66,7 @@ class WordGroupDetail(GenericAPIView[CustomWordGroup]):
     @extend_schema(parameters=[IF_MATCH], request=WordGroupInput, responses=WordGroupOutput)
     def put(self, request: Request, pk: int) -> Response:
         """Replace the words of the group."""
-        values = validated(WordGroupInput(data=request.data))
+        values = valid_data(WordGroupInput(data=request.data))
         group = word_groups.update_group(
             get_object_or_404(CustomWordGroup, pk=pk),
             actor=person(request),

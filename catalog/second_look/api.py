@@ -7,7 +7,7 @@ from rest_framework.response import Response
 from catalog.models import Endpoint, SecondLook
 from catalog.models.second_looks import LookResult
 from catalog.second_look import runs
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import person
@@ -58,7 +58,7 @@ class EndpointSecondLook(GenericAPIView[SecondLook]):
     @extend_schema(request=SecondLookChange, responses={200: SecondLookOutput})
     def patch(self, request: Request, pk: int) -> Response:
         """Turn it on or off, and name the other client."""
-        values = validated(SecondLookChange(data=request.data))
+        values = valid_data(SecondLookChange(data=request.data))
         look = runs.switch(_endpoint(pk), actor=person(request), **values)
         return Response(SecondLookOutput(look).data)
 

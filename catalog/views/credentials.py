@@ -132,7 +132,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
     creates_key = has_key and "secret" not in request.POST
     form = NewClientKeyForm(request.POST or None) if creates_key else SecretForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             credential_operations.replace_secret(row, actor=person(request), **form.cleaned_data)
             new_key = _("Another key was created. Register its public part at the server now.")
             message = _("The secret was replaced. The next sync uses it.")

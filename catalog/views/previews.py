@@ -108,7 +108,7 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
     form = EndpointForm(request.POST, request.FILES, endpoint=row)
     preview = None
     if form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             changes = form.changes()
             names = ("url", "credential", "settings", *vendor_operations.REACH)
             draft_values = {name: changes[name] for name in names}

@@ -40,7 +40,7 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         values, actor = form.cleaned_data, person(request)
-        with form.refusing():
+        with form.catch_errors():
             draft = vendor_operations.draft_endpoint(protocol=values["protocol"], url=values["url"])
             # Endpoints and requests with this address.
             connected = [match.endpoint for match in already_connected(draft)]

@@ -41,7 +41,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
     form = VendorForm(request.POST or None, initial={"name": row.name, "homepage": row.homepage})
     form.edits(vendor_operations.vendor_facts(row))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             vendor_operations.update_vendor(
                 row, actor=person(request), expected=form.expected, **form.cleaned_data
             )

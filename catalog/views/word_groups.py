@@ -37,7 +37,7 @@ def word_group_list(request: HttpRequest) -> HttpResponse:
 def word_group_new(request: HttpRequest) -> HttpResponse:
     form = WordGroupForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             word_groups.create_group(actor=person(request), **form.cleaned_data)
             messages.success(request, SAVED)
             return redirect("word-group-list")
@@ -50,7 +50,7 @@ def word_group(request: HttpRequest, pk: int) -> HttpResponse:
     form = WordGroupForm(request.POST or None, initial={"words": ", ".join(row.words)})
     form.edits(word_groups.group_facts(row))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             word_groups.update_group(row, actor=person(request), expected=form.expected, **form.cleaned_data)
             messages.success(request, SAVED)
             return redirect("word-group-list")

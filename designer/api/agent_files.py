@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core import slugs
-from core.serializers import Input, validated
+from core.serializers import Input, valid_data
 from designer.api.agents import chosen_agent
 from designer.files import agent_files
 from designer.models import Agent
@@ -148,7 +148,7 @@ class AgentImport(GenericAPIView[Agent]):
         operation_id="agents_import", request=ImportInput, responses={200: ImportOutput, 201: ImportOutput}
     )
     def post(self, request: Request) -> Response:
-        values = validated(ImportInput(data=request.data, context={"user": person(request)}))
+        values = valid_data(ImportInput(data=request.data, context={"user": person(request)}))
         is_dry_run = values.get("dry_run", False)
         done = agent_files.import_file(
             agent_files.parse_file(values["file"]),

@@ -14,7 +14,7 @@ from catalog.models import Vendor
 from catalog.rules import retries
 from core import slugs
 from core.errors import invalid
-from core.serializers import ModelChange, ModelOutput, validated
+from core.serializers import ModelChange, ModelOutput, valid_data
 from designer.agents import agent_addresses, agent_vendors, agents
 from designer.files import agent_copies
 from designer.models import Agent
@@ -195,7 +195,7 @@ class AgentList(ListAPIView[Agent]):
 
     @extend_schema(request=AgentInput, responses={201: AgentOutput})
     def post(self, request: Request) -> Response:
-        values = validated(AgentInput(data=request.data, context={"user": person(request)}))
+        values = valid_data(AgentInput(data=request.data, context={"user": person(request)}))
         agent = agents.create_agent(actor=person(request), **nest_retry_members(values))
         (created,) = _with_details(self.get_queryset().filter(pk=agent.pk))
         return Response(AgentOutput(created).data, status=201)
@@ -212,7 +212,7 @@ class AgentDetail(GenericAPIView[Agent]):
     @extend_schema(parameters=[IF_MATCH], request=AgentChange)
     def patch(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(AgentChange(data=request.data, context={"user": person(request)}))
+        values = valid_data(AgentChange(data=request.data, context={"user": person(request)}))
         agent = agents.update_agent(
             agent,
             actor=person(request),
@@ -263,7 +263,7 @@ class AgentCopy(GenericAPIView[Agent]):
     @extend_schema(request=AgentCopyInput, responses={201: AgentOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(AgentCopyInput(data=request.data))
+        values = valid_data(AgentCopyInput(data=request.data))
         copy = agent_copies.copy_agent(agent, actor=person(request), **values)
         (created,) = _with_details(agents_with_counts(person(request)).filter(pk=copy.pk))
         return Response(AgentOutput(created).data, status=201)

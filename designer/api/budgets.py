@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelInput, input_field, validated
+from core.serializers import ModelInput, input_field, valid_data
 from designer.agents import agent_budgets, transfers
 from designer.api.agents import chosen_agent
 from designer.api.shown_tools import FormatBudgetOutput
@@ -65,7 +65,7 @@ class AgentBudget(GenericAPIView[Agent]):
     def put(self, request: Request, slug: str) -> Response:
         """Set how many tokens the agent may use."""
         agent = chosen_agent(request, slug)
-        values = validated(BudgetInput(data=request.data))
+        values = valid_data(BudgetInput(data=request.data))
         agent_budgets.set_limit(agent, actor=person(request), **values)
         return self._answer(request, agent)
 

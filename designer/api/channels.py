@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelInput, ModelOutput, validated
+from core.serializers import ModelInput, ModelOutput, valid_data
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import EXPECTED, chosen_release
 from designer.models import Agent, Channel, ChannelMove
@@ -117,7 +117,7 @@ class ChannelList(GenericAPIView[Channel]):
     def put(self, request: Request, slug: str) -> Response:
         """Moves the channel that `channel` names."""
         agent = chosen_agent(request, slug)
-        values = validated(NamedMoveInput(data=request.data))
+        values = valid_data(NamedMoveInput(data=request.data))
         name = values.pop("channel")
         return moved(request, agent, name, values)
 
@@ -139,5 +139,5 @@ class ChannelDetail(GenericAPIView[Channel]):
     @extend_schema(parameters=[CHANNEL], request=ChannelMoveInput, responses=ChannelDetailOutput)
     def put(self, request: Request, slug: str, channel: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(ChannelMoveInput(data=request.data))
+        values = valid_data(ChannelMoveInput(data=request.data))
         return moved(request, agent, channels.check_channel_name(channel), values)

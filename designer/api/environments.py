@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from catalog.models import Activity, ActivityVersion
 from catalog.rules import diff
 from core.errors import DomainError, invalid
-from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, validated
+from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, valid_data
 from designer.api.agents import chosen_agent
 from designer.environments import activity_updates, environments, mocks
 from designer.environments.activity_updates import ActivityUpdate
@@ -234,7 +234,7 @@ class EnvironmentDetail(GenericAPIView[Environment]):
     @extend_schema(parameters=[NAME], request=EnvironmentChange)
     def patch(self, request: Request, slug: str, env: str) -> Response:
         row = chosen_environment(request, slug, env)
-        values = validated(EnvironmentChange(data=request.data))
+        values = valid_data(EnvironmentChange(data=request.data))
         with transaction.atomic():
             if "is_default" in values:
                 is_default = values["is_default"]

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import ModelChange, ModelOutput, input_field, validated
+from core.serializers import ModelChange, ModelOutput, input_field, valid_data
 from designer.models import RehearsalJudge
 from designer.rehearsals import judges
 from people.api.generics import GenericAPIView, ListAPIView
@@ -56,7 +56,7 @@ class JudgeList(ListAPIView[RehearsalJudge]):
 
     @extend_schema(request=RehearsalJudgeInput, responses={201: RehearsalJudgeOutput})
     def post(self, request: Request) -> Response:
-        values = validated(RehearsalJudgeInput(data=request.data))
+        values = valid_data(RehearsalJudgeInput(data=request.data))
         judge = judges.create(actor=person(request), **values)
         return Response(RehearsalJudgeOutput(judge).data, status=201)
 
@@ -72,7 +72,7 @@ class JudgeDetail(GenericAPIView[RehearsalJudge]):
 
     @extend_schema(request=RehearsalJudgeChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        values = validated(RehearsalJudgeChange(data=request.data))
+        values = valid_data(RehearsalJudgeChange(data=request.data))
         row = judges.change(_find_judge(pk), actor=person(request), **values)
         return Response(RehearsalJudgeOutput(row).data)
 

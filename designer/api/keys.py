@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from core import slugs
 from core.errors import invalid
-from core.serializers import ModelChange, ModelInput, ModelOutput, validated
+from core.serializers import ModelChange, ModelInput, ModelOutput, valid_data
 from designer.agents import agent_keys
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
@@ -102,7 +102,7 @@ class KeyList(ListAPIView[ApiKey]):
 
     @extend_schema(request=KeyInput, responses={201: NewKeyOutput})
     def post(self, request: Request) -> Response:
-        entries = validated(KeyInput(data=request.data))
+        entries = valid_data(KeyInput(data=request.data))
         owner, values = person(request), dict(entries)
         key_agents = agent_keys.find_agents(owner, values.pop("agents", []))
         key, plain = agent_keys.issue(owner, actor=owner, agents=key_agents, **values)
@@ -125,7 +125,7 @@ class KeyDetail(GenericAPIView[ApiKey]):
     def patch(self, request: Request, pk: int) -> Response:
         """Changes how many calls of tools may be under way with the key, or the environment in which it runs
         them. All else stays as it was made."""
-        entries = validated(KeyChange(data=request.data))
+        entries = valid_data(KeyChange(data=request.data))
         values, actor = entries, person(request)
         key = get_object_or_404(self.get_queryset(), pk=pk)
         if not values.keys() & {"calls_at_once", "environment"}:

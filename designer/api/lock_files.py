@@ -11,7 +11,7 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.tools import ToolStatus
 from catalog.rules.sensitive_values import strike
 from core.errors import DomainError
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import NUMBER, asked_release
 from designer.exports import document as release_document
@@ -147,7 +147,7 @@ class AgentCheck(GenericAPIView[Agent]):
     @extend_schema(operation_id="agents_check", request=LockFile, responses=CheckedLock)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(LockFile(data=request.data))
+        values = valid_data(LockFile(data=request.data))
         digest, channel = (
             values["digest"],
             values["channel"] or channels.LIVE,
@@ -283,7 +283,7 @@ class ReceiptsOfKeys(ListAPIView[Receipt]):
     ordering = ("-last_at", "-id")
 
     def get_queryset(self) -> QuerySet[Receipt]:
-        values = validated(ReceiptFilter(data=self.request.query_params.dict()))
+        values = valid_data(ReceiptFilter(data=self.request.query_params.dict()))
         return receipts.receipts_of_keys(
             person(self.request),
             agent=values.get("agent", ""),

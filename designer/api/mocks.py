@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES
 from catalog.rules.sensitive_values import restore
-from core.serializers import Input, input_field, validated
+from core.serializers import Input, input_field, valid_data
 from designer.api.agents import chosen_agent
 from designer.environments import mocks
 from designer.environments.mocks import CallFilter, MockedTool
@@ -329,7 +329,7 @@ class MockCallList(ListAPIView[Call]):
 
     def get_queryset(self) -> QuerySet[Call]:
         agent = chosen_agent(self.request, self.kwargs["slug"])
-        values = validated(MockCallFilter(data=self.request.query_params.dict()))
+        values = valid_data(MockCallFilter(data=self.request.query_params.dict()))
         return mocks.calls(agent, CallFilter(**values)).defer("result", "answers")
 
     def paginate_queryset(self, queryset: Any) -> Any:

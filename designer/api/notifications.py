@@ -13,7 +13,7 @@ from catalog.notifications import kinds, reports, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Notice, SendingState, Subscription, Webhook
 from core import slugs
 from core.public_url import public_url
-from core.serializers import Input, ModelChange, ModelInput, ModelOutput, validated
+from core.serializers import Input, ModelChange, ModelInput, ModelOutput, valid_data
 from designer.agents import agent_keys
 from designer.api.agents import chosen_agent
 from designer.models import Agent
@@ -51,7 +51,7 @@ class SubscriptionList(ListAPIView[Subscription]):
 
     @extend_schema(request=SubscriptionInput, responses={201: SubscriptionOutput})
     def post(self, request: Request) -> Response:
-        values = validated(SubscriptionInput(data=request.data))
+        values = valid_data(SubscriptionInput(data=request.data))
         row = subscriptions.subscribe(person(request), values["event"])
         return Response(SubscriptionOutput(row).data, status=201)
 
@@ -248,7 +248,7 @@ class WebhookList(ListAPIView[Webhook]):
 
     @extend_schema(request=WebhookInput, responses={201: NewWebhookOutput})
     def post(self, request: Request) -> Response:
-        entries = validated(WebhookInput(data=request.data))
+        entries = valid_data(WebhookInput(data=request.data))
         actor, values = person(request), dict(entries)
         named_agents = agent_keys.find_agents(actor, values.pop("agents", []))
         row, secret = agent_webhooks.create(actor=actor, agents=named_agents, **values)
@@ -273,7 +273,7 @@ class WebhookDetail(OneWebhook):
     @extend_schema(parameters=[IF_MATCH], request=WebhookChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """`is_paused`: true keeps what happens for up to three days, false sends it."""
-        values = validated(WebhookChange(data=request.data))
+        values = valid_data(WebhookChange(data=request.data))
         row, actor, changes = self.find_webhook(pk), person(request), dict(values)
         is_paused, slugs_ = changes.pop("is_paused", None), changes.pop("agents", None)
         named_agents = None if slugs_ is None else agent_keys.find_agents(actor, slugs_)
@@ -356,7 +356,7 @@ class KeyReport(GenericAPIView[Any]):
 
     @extend_schema(operation_id="token_report", request=ReportInput, responses={202: ReportOutput})
     def post(self, request: Request) -> Response:
-        values = validated(ReportInput(data=request.data))
+        values = valid_data(ReportInput(data=request.data))
         reports.report(values["key"], place=values.get("place", ""))
         answer = {"message": "Thank you. If this was a key of this Pegboard, it works no longer."}
         return Response(answer, status=202, headers={"Cache-Control": "no-store"})

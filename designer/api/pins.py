@@ -17,7 +17,7 @@ from catalog.rules import retries
 from catalog.tools import definitions
 from core import slugs
 from core.errors import DomainError, invalid
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Pin, PinQuerySet
 from designer.models.pins import PinMode
@@ -213,7 +213,7 @@ class PinList(ListAPIView[Pin]):
     @extend_schema(request=PinInput, responses={201: PinOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(PinInput(data=request.data))
+        values = valid_data(PinInput(data=request.data))
         pin_request = _pin_request(values)
         if pin_request.tool.kind not in self.accepts:
             kind = pin_request.tool.get_kind_display().lower()
@@ -256,7 +256,7 @@ class PinSeveral(GenericAPIView[Pin]):
     @extend_schema(request=PinsInput, responses=PinsOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(PinsInput(data=request.data))
+        values = valid_data(PinsInput(data=request.data))
         pin_requests = [_pin_request(row) for row in values["pins"]]
         answers = pins.pin_several(agent, actor=person(request), wanted=pin_requests)
         pinned_now = pins_at(request, slug).in_bulk([row.pk for row in answers if isinstance(row, Pin)])
@@ -280,7 +280,7 @@ class PinDetail(GenericAPIView[Pin]):
     @extend_schema(parameters=[IF_MATCH], request=PinChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
-        values = validated(PinChange(data=request.data))
+        values = valid_data(PinChange(data=request.data))
         changes = nest_retry_members(values)
         version, ordinal, alias = (changes.get(name) for name in ("version", "ordinal", "alias"))
         actor, etag = person(request), expected(request)
@@ -325,7 +325,7 @@ class PinAgent(GenericAPIView[Pin]):
     @extend_schema(parameters=[IF_MATCH], request=PinAgentInput)
     def post(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
-        values = validated(PinAgentInput(data=request.data))
+        values = valid_data(PinAgentInput(data=request.data))
         to = Agent.objects.live().visible_to(person(request), key_of(request))
         target = to.filter(slug=values["agent"]).first()
         if target is None:

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.token_estimate import estimate_tokens
 from core import slugs
-from core.serializers import Input, ModelInput, ModelOutput, input_field, validated
+from core.serializers import Input, ModelInput, ModelOutput, input_field, valid_data
 from designer.api.agents import chosen_agent
 from designer.models import Procedure, ProcedureVersion
 from designer.procedures import checking, editing, references, vocabulary
@@ -151,7 +151,7 @@ class ProcedureList(ListAPIView[Procedure]):
     @extend_schema(request=NewProcedureInput, responses={201: ProcedureOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(NewProcedureInput(data=request.data))
+        values = valid_data(NewProcedureInput(data=request.data))
         created = editing.create_procedure(agent, actor=person(request), **values)
         return _answer(created, request, status=201)
 
@@ -167,7 +167,7 @@ class ProcedureDetail(GenericAPIView[Procedure]):
     @extend_schema(parameters=[IF_MATCH], request=ProcedureInput)
     def put(self, request: Request, slug: str, procedure: str) -> Response:
         row = chosen_procedure(request, slug, procedure)
-        values = validated(ProcedureInput(data=request.data))
+        values = valid_data(ProcedureInput(data=request.data))
         saved = editing.save_procedure(row, actor=person(request), expected=expected(request), **values)
         return _answer(saved, request)
 
@@ -209,7 +209,7 @@ class ProcedureRestore(GenericAPIView[Procedure]):
     @extend_schema(parameters=[IF_MATCH], request=RestoreInput)
     def post(self, request: Request, slug: str, procedure: str) -> Response:
         row = chosen_procedure(request, slug, procedure)
-        values = validated(RestoreInput(data=request.data))
+        values = valid_data(RestoreInput(data=request.data))
         row = editing.restore_version(
             row,
             values["version"],
@@ -228,7 +228,7 @@ class ProcedureLint(APIView):
     @extend_schema(request=LintInput, responses=LintOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(LintInput(data=request.data))
+        values = valid_data(LintInput(data=request.data))
         stands_for = values.get("procedure")
         key = chosen_procedure(request, slug, stands_for).pk if stands_for else checking.NEW
         checked = checking.check_agent(agent, person(request), typed={key: values["body"]})

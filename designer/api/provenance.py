@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import validated
+from core.serializers import valid_data
 from designer.api.agents import chosen_agent
 from designer.releases import provenance
 from people.api.generics import GenericAPIView
@@ -63,7 +63,7 @@ class AgentReceived(GenericAPIView[Any]):
     @extend_schema(operation_id="agents_received_retrieve", parameters=[Question], responses=ReceivedOutput)
     def get(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(Question(data=request.query_params.dict()))
+        values = valid_data(Question(data=request.query_params.dict()))
         answer = provenance.received(
             agent, at=values.get("at") or timezone.now(), number=values.get("number")
         )

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import Input, ModelChange, ModelInput, validated
+from core.serializers import Input, ModelChange, ModelInput, valid_data
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Gate, Rehearsal, RehearsalPlan, RehearsalRun
 from designer.rehearsals import built_in, look_alikes, masking, plans, runs, sentences, shown
@@ -198,7 +198,7 @@ class RehearsalList(ListAPIView[Rehearsal]):
     @extend_schema(request=RehearsalInput, responses={201: RehearsalOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(RehearsalInput(data=request.data))
+        values = valid_data(RehearsalInput(data=request.data))
         expects = values["expects"]
         new_sentence = NewSentence(values["says"], expects["tool"], expects.get("inputs", {}))
         rows = sentences.add(agent, actor=person(request), new_sentences=[new_sentence])
@@ -217,7 +217,7 @@ class RehearsalDetail(GenericAPIView[Rehearsal]):
     @extend_schema(request=RehearsalChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
         row = _find_rehearsal(request, slug, pk)
-        values = validated(RehearsalChange(data=request.data))
+        values = valid_data(RehearsalChange(data=request.data))
         changes = {"says": values["says"]} if "says" in values else {}
         row = sentences.change(row, actor=person(request), **changes, **values.get("expects", {}))
         return Response(RehearsalOutput(_described(row.agent, [row])[0]).data)
@@ -260,7 +260,7 @@ class RehearsalGate(GenericAPIView[Agent]):
     @extend_schema(request=GateInput, responses=GateOutput)
     def put(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(GateInput(data=request.data))
+        values = valid_data(GateInput(data=request.data))
         row = plans.set_gate(agent, actor=person(request), **values)
         return Response(GateOutput(row).data)
 
@@ -285,14 +285,14 @@ class ConfusablePairs(GenericAPIView[Agent]):
         agent, query = chosen_agent(request, slug), request.query_params.dict()
         if not query.keys() & TWO.keys():
             return self._answer(look_alikes.confusable_pairs(agent))
-        values = validated(TellApartInput(data={name: query[name] for name in TWO if name in query}))
+        values = valid_data(TellApartInput(data={name: query[name] for name in TWO if name in query}))
         return self._answer([look_alikes.confusable_pair(agent, **values)])
 
     @extend_schema(request=TellApartInput, responses=ConfusablePairListOutput)
     def post(self, request: Request, slug: str) -> Response:
         """Adds the proposed sentence to the agent's words about `tool`; answers what is confusable then."""
         agent = chosen_agent(request, slug)
-        values = validated(TellApartInput(data=request.data))
+        values = valid_data(TellApartInput(data=request.data))
         look_alikes.add_contrast(agent, actor=person(request), **values)
         return self._answer(look_alikes.confusable_pairs(agent))
 

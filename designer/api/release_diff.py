@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.errors import DomainError
-from core.serializers import Input, validated
+from core.serializers import Input, valid_data
 from designer.api.asked_releases import NUMBER, chosen_release, releases_at, tell_if_retired
 from designer.exports import document as release_document
 from designer.models import Release
@@ -103,7 +103,7 @@ class ReleaseDiff(GenericAPIView[Release]):
 
     @extend_schema(parameters=[NUMBER, Against], responses=ReleaseDiffOutput)
     def get(self, request: Request, slug: str, number: str) -> Response:
-        values = validated(Against(data=request.query_params.dict()))
+        values = valid_data(Against(data=request.query_params.dict()))
         releases = releases_at(request, slug)
         release = chosen_release(releases, number)
         tell_if_retired(request, release, hands_out=False)

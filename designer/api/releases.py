@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelInput, ModelOutput, input_field, validated
+from core.serializers import ModelInput, ModelOutput, input_field, valid_data
 from designer import exports
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import EXPECTED, NUMBER, asked_release, releases_at
@@ -213,7 +213,7 @@ class ReleaseList(ListAPIView[Release]):
     @extend_schema(request=ReleaseInput, responses={201: ReleaseOutput, 409: PublishRefusal})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = validated(ReleaseInput(data=request.data))
+        values = valid_data(ReleaseInput(data=request.data))
         release = publishing.publish(agent, actor=person(request), **values)
         return Response(ReleaseOutput(release).data, status=201)
 

@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelChange, ModelInput, ModelOutput, validated
+from core.serializers import ModelChange, ModelInput, ModelOutput, valid_data
 from designer.agents import agents
 from people import teams
 from people.api.generics import GenericAPIView, ListAPIView
@@ -66,7 +66,7 @@ class TeamList(ListAPIView[Team]):
 
     @extend_schema(request=TeamInput, responses={201: TeamOutput})
     def post(self, request: Request) -> Response:
-        values = validated(TeamInput(data=request.data))
+        values = valid_data(TeamInput(data=request.data))
         team = teams.create_team(actor=person(request), **values)
         return Response(TeamOutput(self.get_queryset().get(pk=team.pk)).data, status=201)
 
@@ -81,7 +81,7 @@ class TeamDetail(GenericAPIView[Team]):
     @extend_schema(parameters=[IF_MATCH], request=TeamChange)
     def patch(self, request: Request, slug: str) -> Response:
         team = self._team(request, slug)
-        values = validated(TeamChange(data=request.data))
+        values = valid_data(TeamChange(data=request.data))
         if "name" in values:
             name = values["name"]
             teams.rename_team(team, actor=person(request), name=name, expected=expected(request))

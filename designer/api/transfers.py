@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core import slugs
-from core.serializers import ModelInput, validated
+from core.serializers import ModelInput, valid_data
 from designer.agents import transfers
 from designer.api.agents import chosen_agent
 from designer.models import Transfer
@@ -93,7 +93,7 @@ class TransferDetail(GenericAPIView[Transfer]):
     @extend_schema(parameters=[CHILD, IF_MATCH], request=TransferInput)
     def put(self, request: Request, slug: str, child: str) -> Response:
         row = chosen_transfer(request, slug, child)
-        values = validated(TransferInput(data=request.data))
+        values = valid_data(TransferInput(data=request.data))
         return _answer(
             transfers.word_transfer(row, actor=person(request), expected=expected(request), **values)
         )

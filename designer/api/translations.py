@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from catalog.models import Vendor
 from catalog.translations import languages
 from core.errors import invalid
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from designer.models import TranslationRun
 from designer.rehearsals import judges
 from designer.translations import runs
@@ -56,7 +56,7 @@ class TranslationRunList(ListAPIView[TranslationRun]):
     @extend_schema(request=TranslationRunInput, responses={202: TranslationRunOutput})
     def post(self, request: Request) -> Response:
         """Translate the texts of the vendor that have no translation yet, in the background."""
-        values = validated(TranslationRunInput(data=request.data))
+        values = valid_data(TranslationRunInput(data=request.data))
         vendor = Vendor.objects.filter(slug=values["vendor"], removed_at=None).first()
         if vendor is None:
             raise invalid(vendor="There is no such vendor.")

@@ -20,7 +20,7 @@ from catalog.api.versions import (
 from catalog.models import Tool
 from catalog.rules import diff
 from core.errors import invalid
-from core.serializers import Input, validated
+from core.serializers import Input, valid_data
 from designer.agents import vendor_usage
 from designer.api.agents import chosen_agent
 from designer.api.pins import NotPinnedOutput
@@ -122,7 +122,7 @@ class UpgradeList(ListAPIView[Pin]):
     def post(self, request: Request, slug: str) -> Response:
         """Move several pins at once, or try it with `dry_run`. A refused pin does not stop the others."""
         agent = chosen_agent(request, slug)
-        values = validated(UpgradeMovesInput(data=request.data))
+        values = valid_data(UpgradeMovesInput(data=request.data))
         if not values["all_safe"] and not values.get("moves"):
             raise invalid(moves="Name at least one pin, or set all_safe.")
         moves = upgrades.move(
@@ -158,7 +158,7 @@ class PinMove(GenericAPIView[Pin]):
 
     @extend_schema(parameters=[VersionQuery], responses=MoveOutput)
     def get(self, request: Request, slug: str, pk: int) -> Response:
-        values = validated(VersionQuery(data=request.query_params.dict()))
+        values = valid_data(VersionQuery(data=request.query_params.dict()))
         pin = get_object_or_404(pinned_items([chosen_agent(request, slug)]), pk=pk)
         upgrade = upgrades.upgrade_to(pin, find_version(pin.tool, **values))
         return Response(_row(upgrade, slug) | comparison_document(upgrade.comparison))
@@ -203,7 +203,7 @@ class ToolImpact(GenericAPIView[Tool]):
 
     @extend_schema(parameters=[ToolImpactQuery], responses=ToolImpactOutput)
     def get(self, request: Request, pk: int) -> Response:
-        entries = validated(ToolImpactQuery(data=request.query_params.dict()))
+        entries = valid_data(ToolImpactQuery(data=request.query_params.dict()))
         tool = get_object_or_404(Tool.objects.select_related("current", "tuning", "endpoint__vendor"), pk=pk)
         values = entries
         version = find_version(tool, version=values.get("to", ""), ordinal=values.get("to_ordinal"))

@@ -18,7 +18,7 @@ def agent_import(request: HttpRequest) -> HttpResponse:
     result: Imported | None = None
     text = ""
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             body = form.document()
             filed = agent_files.read_file(body)
             result, text = _brought_in(form, filed, is_dry_run=True), body.decode()

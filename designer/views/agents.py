@@ -32,7 +32,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
     form = NewAgentForm(request.POST or None, initial=start, actor=actor)
     if request.method == "POST" and form.is_valid():
         values = form.facts()
-        with form.refusing():
+        with form.catch_errors():
             if values["text"].strip():
                 first = editing.create_agent_from_text(actor=actor, **values)
                 messages.success(
@@ -105,7 +105,7 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         # An address or a team that is left empty stays as it is.
         values: dict[str, Any] = {k: v for k, v in form.facts().items() if v or k not in ("slug", "team")}
-        with form.refusing():
+        with form.catch_errors():
             row = agents.update_agent(row, actor=person(request), expected=form.expected, **values)
             messages.success(request, _("Saved."))
             return redirect("agent", row.slug)
@@ -122,7 +122,7 @@ def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
     row = find_agent(request, slug)
     form = _copy_form(row, request.POST)
     if form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             copy = agent_copies.copy_agent(row, actor=person(request), **form.cleaned_data)
             messages.success(request, _("“{copy}” was created. It is not published yet.").format(copy=copy))
             return redirect("agent", copy.slug)
@@ -169,7 +169,7 @@ def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
     row = find_agent(request, slug)
     form = TokenLimitForm(request.POST)
     if form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             agent_budgets.set_limit(row, actor=person(request), **form.cleaned_data)
             messages.success(request, _("Saved. The checks before publishing use it."))
     for errors in form.errors.values():

@@ -59,7 +59,7 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
     form = MoveChannelForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         release = agent.releases.filter(number=form.cleaned_data["release"]).first()
-        with form.refusing():
+        with form.catch_errors():
             if release is None and form.cleaned_data["release"]:
                 raise DomainError("unknown_release", _("There is no such release of this agent."))
             channels.move(

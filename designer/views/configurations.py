@@ -42,7 +42,7 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
         ],
     )
     if request.method == "POST" and name.is_valid() and values.is_valid():
-        with name.refusing():
+        with name.catch_errors():
             saved = configurations.save(
                 row,
                 actor=person(request),

@@ -19,7 +19,7 @@ from people.permissions import person, requires, requires_post
 def judge_list(request: HttpRequest) -> HttpResponse:
     form = JudgeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             judge = judges.create(actor=person(request), **form.cleaned_data)
             messages.success(
                 request, _("“{judge}” was added. Choose it in the tests of an agent.").format(judge=judge)
@@ -39,7 +39,7 @@ def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
             "another server it has to be entered again."
         ).format(fingerprint=row.fingerprint)
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             judges.change(row, actor=person(request), **form.cleaned_data)
             messages.success(request, _("Saved."))
             return redirect("judge-list")

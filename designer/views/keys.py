@@ -40,7 +40,7 @@ def key_new(request: HttpRequest) -> HttpResponse:
     form = KeyForm(request.POST or None, initial=start, agents=rows, environments=places)
     if request.method == "POST" and form.is_valid():
         facts = form.facts()
-        with form.refusing():
+        with form.catch_errors():
             key, plain = agent_keys.issue(owner, actor=owner, **facts)
             context = {"key": key, "plain": plain, "agents": facts["agents"]}
             # The address of something that the key may read.

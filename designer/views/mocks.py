@@ -54,7 +54,7 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
         elif form.is_valid():
             documents.append(form.assertion())
         if form.is_valid() or "remove" in request.POST:
-            with form.refusing():
+            with form.catch_errors():
                 mocks.set_assertions(agent, actor=person(request), said=documents)
                 return redirect(f"{reverse('mocks', args=[agent.slug])}#assertions")
     key_ids = mocks.calls(agent, CallFilter()).exclude(api_key=None).order_by().values("api_key").distinct()

@@ -89,7 +89,7 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
     start = {"agents": request.GET.getlist("agent")}
     form = WebhookForm(request.POST or None, initial=start, agents=_tree(actor), owner=owner)
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             row, secret = agent_webhooks.create(actor=actor, **form.facts())
             return _show_secret(request, row, secret.reveal())
     return render(request, "designer/notifications/webhook_new.html", {"form": form})
@@ -111,7 +111,7 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     )
     form.edits(webhooks.facts(row))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             agent_webhooks.update(row, actor=person(request), expected=form.expected, **form.facts())
             messages.success(request, _("Saved."))
             return redirect("webhook", row.pk)

@@ -44,7 +44,7 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     form = _words_form(row, request.POST or None)
     form.edits(tunings.facts(tunings.tuning_of(row)))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
             messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             # The format that the page shows beside the form stays chosen.
@@ -140,7 +140,7 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     form = _words_form(row, request.POST if request.method == "POST" else None)
     tried = None
     if form.is_bound:
-        with form.refusing():
+        with form.catch_errors():
             if form.is_valid():
                 tried = tunings.parse_words(row, form.words())
     if form.errors:

@@ -40,7 +40,7 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
     lines = RehearsalLinesForm(request.POST if several else None)
     sent_form: RehearsalForm | RehearsalLinesForm = lines if several else form
     if request.method == "POST" and sent_form.is_valid():
-        with sent_form.refusing():
+        with sent_form.catch_errors():
             new_sentences = (
                 lines.parse_sentences(tests.shown.signatures)
                 if several
@@ -104,7 +104,7 @@ def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
     agent = find_agent(request, slug)
     form = RehearsalGateForm(request.POST, prefix="gate")
     if form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             plans.set_gate(agent, actor=person(request), **form.cleaned_data)
             messages.success(request, _("Saved. The checks before publishing use it."))
     for message in form.errors.values():

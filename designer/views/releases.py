@@ -165,7 +165,7 @@ def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse
     start = retiring.facts(retirement) | {"sunset_at": retirement.sunset_at if retirement else None}
     form = RetireForm(request.POST or None, initial=start, name=str(row), is_in_use=bool(in_use))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             retiring.retire(row, actor=person(request), **form.cleaned_data)
             messages.success(
                 request,

@@ -36,7 +36,7 @@ def _remove(
     use = vendor_usage.use_of(endpoints)
     form = RemovalForm(request.POST if request.method == "POST" else None, name=str(row), use=use)
     if form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             values, actor = form.cleaned_data, person(request)
             how = {"actor": actor, "why": values["why"], "with_credentials": values["with_credentials"]}
             if isinstance(row, Vendor):

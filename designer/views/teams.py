@@ -25,7 +25,7 @@ PAGE_SIZE = 50
 def team_list(request: HttpRequest) -> HttpResponse:
     form = TeamForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             row = teams.create_team(actor=person(request), **form.cleaned_data)
             messages.success(request, _("“{name}” was created. Add its members next.").format(name=row))
             return redirect("team", row.slug)
@@ -43,7 +43,7 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
     form = TeamForm(request.POST or None, initial={"name": row.name})
     form.edits(teams.facts(row))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             name = form.cleaned_data["name"]
             teams.rename_team(row, actor=person(request), name=name, expected=form.expected)
             messages.success(request, _("Saved."))
@@ -72,7 +72,7 @@ def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
     row = _team(slug)
     form = MemberForm(request.POST, team=row)
     if form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             teams.add_member(row, form.cleaned_data["person"], actor=person(request))
             messages.success(
                 request,
@@ -98,7 +98,7 @@ def team_agent_move(request: HttpRequest, slug: str) -> HttpResponse:
     form = MovedAgentForm(request.POST, team=row)
     if form.is_valid():
         agent: Agent = form.cleaned_data["agent"]
-        with form.refusing():
+        with form.catch_errors():
             agents.update_agent(agent, actor=person(request), team=row)
             messages.success(
                 request,

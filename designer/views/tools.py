@@ -112,7 +112,7 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     form = PinForm(request.POST, tool=row, actor=person(request))
     pin = None
     if form.is_valid():
-        with form.refusing(), transaction.atomic():
+        with form.catch_errors(), transaction.atomic():
             values, actor = form.cleaned_data, person(request)
             agent = values["agent"] or agents.create_agent(actor=actor, name=values["agent_name"])
             pin = pins.pin_tool(
@@ -233,7 +233,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     form = WordsForm(request.POST or None, version=row.current, words=tunings.shown_words(row, tuning))
     form.edits(tunings.facts(tuning))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
             messages.success(
                 request, _("Saved. Agents that pin this tool use your text from their next release on.")

@@ -20,7 +20,7 @@ def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
     form = TransferForm(request.POST or None, initial=initial, transfer=row)
     form.edits(transfers.facts(row))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             transfers.word_transfer(row, actor=person(request), expected=form.expected, **form.cleaned_data)
             messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             return redirect("transfer", slug, child)

@@ -95,7 +95,7 @@ def translation_export(request: HttpRequest) -> HttpResponse:
 def translation_run_start(request: HttpRequest) -> HttpResponse:
     form = TranslationRunForm(request.POST, auto_id="run_%s")
     if form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             runs.start_run(actor=person(request), **form.cleaned_data)
             return redirect("translation-list")
     return _translations(request, TranslationImportForm(), run_form=form)

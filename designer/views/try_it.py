@@ -110,7 +110,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
         checks.why_confirm(version, activity) if resolution.runs in ("vendor", "activity") else ""
     )
     if form.is_valid() and (is_confirmed or not confirm_reason):
-        with form.refusing():
+        with form.catch_errors():
             if resolution.fault:
                 raise resolution.fault
             if activity and place:

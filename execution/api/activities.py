@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from catalog.models import Activity, ActivityVersion, ToolVersion
 from core.errors import invalid
-from core.serializers import Input, ModelChange, validated
+from core.serializers import Input, ModelChange, valid_data
 from execution.activities import kinds, mapping, operations, reach
 from execution.activities.config_masking import masked_configs
 from people.api.generics import GenericAPIView, ListAPIView
@@ -151,7 +151,7 @@ class ActivityList(ListAPIView[Activity]):
     @extend_schema(request=ActivityInput, responses={201: ActivityDetailOutput})
     def post(self, request: Request) -> Response:
         """Save an activity. One that cannot run is refused with a code and the paths of the faults."""
-        values = validated(ActivityInput(data=request.data))
+        values = valid_data(ActivityInput(data=request.data))
         activity = operations.create(
             actor=person(request),
             name=values["name"],
@@ -173,7 +173,7 @@ class ActivityDetail(GenericAPIView[Activity]):
     @extend_schema(parameters=[IF_MATCH], request=ActivityChange)
     def patch(self, request: Request, pk: int) -> Response:
         """Change the given members. Another configuration or interface creates the next version."""
-        changes = dict(validated(ActivityChange(data=request.data)))
+        changes = dict(valid_data(ActivityChange(data=request.data)))
         if "interface" in changes:
             changes["interface"] = _version(changes["interface"], "interface")
         changed = operations.change(
@@ -208,7 +208,7 @@ class ActivityPropose(GenericAPIView[Activity]):
 
     @extend_schema(request=ProposalInput, responses={200: ProposalOutput})
     def post(self, request: Request) -> Response:
-        values = validated(ProposalInput(data=request.data))
+        values = valid_data(ProposalInput(data=request.data))
         interface = _version(values["interface"], "interface")
         other = _version(values["tool"], "tool")
         if interface is None or other is None:

@@ -17,7 +17,7 @@ from catalog.api.versions import VersionChoice, find_version, version_facts
 from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Asked, Attempt, CallStatus, Result
 from core.errors import invalid
-from core.serializers import Input, ModelOutput, validated
+from core.serializers import Input, ModelOutput, valid_data
 from execution.calls import examples, invocation, masking, queue, requesting
 from execution.calls.checks import ArgumentsError
 from people.api.generics import GenericAPIView, ListAPIView
@@ -256,7 +256,7 @@ class ToolInvoke(GenericAPIView[Tool]):
 
     @extend_schema(request=InvokeInput, responses={200: CallOutput})
     def post(self, request: Request, pk: int) -> Response:
-        values = validated(InvokeInput(data=request.data))
+        values = valid_data(InvokeInput(data=request.data))
         tool = find_tool(pk)
         version = find_version(tool, version=values.get("version", ""), ordinal=values.get("ordinal"))
         version.tool = tool
@@ -348,7 +348,7 @@ class CallResume(GenericAPIView[Call]):
 
     @extend_schema(request=ResumeInput, responses={200: CallOutput})
     def post(self, request: Request, pk: int, call: int) -> Response:
-        values = validated(ResumeInput(data=request.data))
+        values = valid_data(ResumeInput(data=request.data))
         calls = Call.objects.visible_to(person(request)).select_related("version__tool__endpoint__vendor")
         earlier = get_object_or_404(calls, tool=pk, pk=call)
         answers = values.get("answers", {})
@@ -391,7 +391,7 @@ class ExampleList(ListAPIView[Example]):
 
     @extend_schema(request=ExampleInput, responses={201: ExampleOutput})
     def post(self, request: Request, pk: int) -> Response:
-        values = validated(ExampleInput(data=request.data))
+        values = valid_data(ExampleInput(data=request.data))
         calls = Call.objects.visible_to(person(request)).select_related("tool")
         call = get_object_or_404(calls, tool=pk, pk=values["call"])
         example = examples.save_example(call, actor=person(request), name=values["name"])

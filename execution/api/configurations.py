@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Configuration, Tool
-from core.serializers import ModelInput, ModelOutput, validated
+from core.serializers import ModelInput, ModelOutput, valid_data
 from execution.threads import configurations
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -66,7 +66,7 @@ class ConfigurationList(ListAPIView[Configuration]):
     @extend_schema(request=ConfigurationInput, responses={201: ConfigurationOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Keep values under a name. Other values under a name that there is become its next state."""
-        entries = validated(ConfigurationInput(data=request.data))
+        entries = valid_data(ConfigurationInput(data=request.data))
         tool = get_object_or_404(Tool, pk=pk)
         configuration = configurations.save(tool, actor=person(request), **entries)
         (shown,) = configurations.mask_values(tool, [configuration])

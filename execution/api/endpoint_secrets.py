@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from catalog.models import Endpoint, EndpointSecret, ProviderClient
 from core.errors import invalid
-from core.serializers import Input, ModelInput, ModelOutput, validated
+from core.serializers import Input, ModelInput, ModelOutput, valid_data
 from execution.user_grants import providers, vault
 from people.api.generics import GenericAPIView
 from people.models import Role
@@ -61,7 +61,7 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
     @extend_schema(request=EndpointSecretInput, responses={200: EndpointSecretOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Enter one, or replace the one of this name."""
-        values = validated(EndpointSecretInput(data=request.data))
+        values = valid_data(EndpointSecretInput(data=request.data))
         row = vault.set_secret(live_endpoint(pk), actor=person(request), **values)
         return Response(EndpointSecretOutput(row).data)
 
@@ -121,7 +121,7 @@ class EndpointProviders(GenericAPIView[ProviderClient]):
     @extend_schema(request=ProviderInput, responses={200: ProvidersOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Choose the client for a provider, or remove it."""
-        values = validated(ProviderInput(data=request.data))
+        values = valid_data(ProviderInput(data=request.data))
         endpoint, provider = live_endpoint(pk), values["provider"]
         credential_id = values["credential"]
         if credential_id is None:

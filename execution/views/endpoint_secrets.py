@@ -23,7 +23,7 @@ def endpoint_secrets(request: HttpRequest, pk: int) -> HttpResponse:
     endpoint = get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)
     form = EndpointSecretForm(request.POST or None, initial={"name": request.GET.get("name", "")})
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             vault.set_secret(endpoint, actor=person(request), **form.cleaned_data)
             messages.success(request, _("Saved. It is sent with the next call of a tool that needs it."))
             return redirect("endpoint-secrets", endpoint.pk)

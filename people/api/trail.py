@@ -4,7 +4,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelOutput, input_field, validated
+from core.serializers import ModelOutput, input_field, valid_data
 from people import audit
 from people.api.generics import ListAPIView
 from people.models import AuditEntry, User
@@ -53,7 +53,7 @@ class AuditList(ListAPIView[AuditEntry]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[AuditEntry]:
-        values = validated(AuditFilter(data=self.request.query_params.dict()))
+        values = valid_data(AuditFilter(data=self.request.query_params.dict()))
         return audit.entries(person(self.request), **values)
 
     @extend_schema(parameters=[AuditFilter])

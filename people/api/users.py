@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelChange, ModelInput, ModelOutput, input_field, validated
+from core.serializers import ModelChange, ModelInput, ModelOutput, input_field, valid_data
 from people import users
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -60,7 +60,7 @@ class UserList(ListAPIView[User]):
 
     @extend_schema(request=UserInput, responses={201: UserOutput})
     def post(self, request: Request) -> Response:
-        values = validated(UserInput(data=request.data))
+        values = valid_data(UserInput(data=request.data))
         user = users.add_user(actor=person(request), **values)
         return Response(UserOutput(self.get_queryset().get(pk=user.pk)).data, status=201)
 
@@ -78,7 +78,7 @@ class UserDetail(GenericAPIView[User]):
     @extend_schema(parameters=[IF_MATCH], request=UserChange)
     def patch(self, request: Request, pk: int) -> Response:
         user = get_object_or_404(User, pk=pk)
-        changes = dict(validated(UserChange(data=request.data)))
+        changes = dict(valid_data(UserChange(data=request.data)))
         password = changes.pop("password", None)
         with transaction.atomic():
             users.update_user(user, actor=person(request), expected=expected(request), **changes)

@@ -91,7 +91,7 @@ def own_password(request: HttpRequest) -> HttpResponse:
     user = person(request)
     form = OwnPasswordForm(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             users.set_password(user, actor=user, password=form.cleaned_data["password"])
             update_session_auth_hash(request, user)
             messages.success(request, _("Your password was changed. Other browsers have to sign in again."))

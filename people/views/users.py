@@ -26,7 +26,7 @@ def user_list(request: HttpRequest) -> HttpResponse:
 def user_new(request: HttpRequest) -> HttpResponse:
     form = PersonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             user = users.add_user(actor=person(request), **form.cleaned_data)
             messages.success(
                 request, _("{user} can sign in now. Tell them the password another way.").format(user=user)
@@ -42,7 +42,7 @@ def user(request: HttpRequest, pk: int) -> HttpResponse:
     form = PersonChangeForm(request.POST or None, initial=now)
     form.edits(users.facts(row))
     if request.method == "POST" and form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             users.update_user(row, actor=person(request), expected=form.expected, **form.cleaned_data)
             messages.success(
                 request, _("Saved. With another role, {user} has to sign in again.").format(user=row)
@@ -57,7 +57,7 @@ def user_password(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(User, pk=pk)
     form = PasswordForm(request.POST)
     if form.is_valid():
-        with form.refusing():
+        with form.catch_errors():
             users.set_password(row, actor=person(request), **form.cleaned_data)
             if row == request.user:
                 update_session_auth_hash(request, row)

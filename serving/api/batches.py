@@ -21,7 +21,7 @@ from catalog.models.calls import Mode
 from core import rate_limits
 from core.db_errors import RETRY_AFTER, outage
 from core.errors import DomainError, invalid
-from core.serializers import Input, refusals, sentences, validated
+from core.serializers import Input, refusals, sentences, valid_data
 from designer.api.asked_releases import NUMBER, found_release
 from designer.exports import tool_system
 from designer.exports.tool_system import ACTIVITY, OUTPUT, REASONING, TOOL
@@ -216,7 +216,7 @@ class ReleaseCalls(GenericAPIView[Release]):
             _record_unknown(request, slug, "")
             raise
         document, are_model_calls = _document(request)
-        values = validated(BatchInput(data=document))
+        values = valid_data(BatchInput(data=document))
         options, actor, key = values, person(request), key_of(request)
         if are_model_calls and "environment" in options:
             message = "A model wrote these calls, so the address says where they run: ?environment=…"

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.models import Call
 from core.errors import DomainError
-from core.serializers import Input, validated
+from core.serializers import Input, valid_data
 from designer.api.agents import chosen_agent
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
@@ -191,7 +191,7 @@ class AgentCallOutput(GenericAPIView[Call]):
     def post(self, request: Request, call: int, slug: str = "") -> Response:
         # Checked first: whether the caller may see the call at all.
         call_row, release, tool = found_call(request, slug, call)
-        values = validated(OutputInput(data=request.data))
+        values = valid_data(OutputInput(data=request.data))
         answer = calls.give_output(
             call_row,
             release,

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from catalog.models import Call
 from catalog.models.calls import Mode
 from core.public_url import public_url
-from core.serializers import validated
+from core.serializers import valid_data
 from designer.api.asked_releases import tell_if_retired
 from designer.releases import receipts
 from execution.api.calls import ResumeInput
@@ -53,7 +53,7 @@ class AgentCallResume(GenericAPIView[Call]):
         responses=ANSWER_RESPONSES,
     )
     def post(self, request: Request, call: int, slug: str = "") -> HttpResponseBase:
-        values = validated(RuntimeResumeInput(data=request.data))
+        values = valid_data(RuntimeResumeInput(data=request.data))
         mode = Mode(values.get("mode", Mode.WAIT))
         call_row, release, tool = found_call(request, slug, call)
         # A call that was begun in a retired release may be finished there; headers notify the caller.

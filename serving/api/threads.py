@@ -12,7 +12,7 @@ from catalog.models import Call, Thread
 from catalog.models.calls import ACTIVE_CALLS
 from catalog.models.threads import ThreadStatus
 from core.errors import DomainError
-from core.serializers import Input, validated
+from core.serializers import Input, valid_data
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import NUMBER, found_release
 from designer.api.release_agents import SUB
@@ -148,7 +148,7 @@ class ReleaseThreads(GenericAPIView[Release]):
         responses={201: ThreadOutput},
     )
     def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
-        values = validated(ThreadInput(data=request.data))
+        values = valid_data(ThreadInput(data=request.data))
         actor, key = person(request), key_of(request)
         try:
             thread = threads.begin(
