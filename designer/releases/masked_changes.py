@@ -8,6 +8,7 @@ from catalog.rules.sensitive_values import mask_part
 from catalog.tools.sensitive_values import marks_of
 from core.schema import pointers
 from designer.exports.document import ReleaseDocument
+from designer.exports.round_trip import presets_of
 from designer.releases.diff import AgentDifference, ReleasedToolChange, TreeChange, compare_releases
 
 
@@ -15,12 +16,24 @@ def compare_masked(before: ReleaseDocument | None, after: ReleaseDocument) -> Tr
     """Compare two releases for a person."""
     changes = compare_releases(before, after)
     agents = (changes.own, *changes.agents)
-    tools = {tool.tool for agent in agents for tool in (*agent.tools, *agent.context) if tool.members}
+    changed = {tool.tool for agent in agents for tool in (*agent.tools, *agent.context) if tool.members}
+    tools = changed and changed & _tools_with_presets(before, after)
     marks = marks_of(tools) if tools else {}
     if not any(row.inputs for row in marks.values()):
         return changes
     own, *others = (_masked_agent(agent, marks) for agent in agents)
     return TreeChange(own, others)
+
+
+def _tools_with_presets(*documents: ReleaseDocument | None) -> set[int]:
+    return {
+        tool.id
+        for document in documents
+        if document
+        for node in document.nodes
+        for tool in node.tools
+        if presets_of(tool.signature)
+    }
 
 
 def _masked_agent(agent: AgentDifference, marks: Mapping[int, SensitiveValues]) -> AgentDifference:

@@ -506,10 +506,14 @@ def test_a_call_that_is_cancelled_while_it_goes_on_tells_the_vendor(client, libr
 
 
 def test_a_call_that_is_cancelled_before_its_question_is_kept_tells_the_vendor(client, library, monkeypatch):
-    def cancels(call, outcome):
-        cancellation.cancel(Call.objects.get(pk=call.pk), actor=call.requested_by)
+    with_notes = invocation.results.with_argument_notes
 
-    monkeypatch.setattr(invocation.challenges, "note", cancels)
+    def cancel_first(*arguments):
+        call = Call.objects.latest("pk")
+        cancellation.cancel(call, actor=call.requested_by)
+        return with_notes(*arguments)
+
+    monkeypatch.setattr(invocation.results, "with_argument_notes", cancel_first)
     assert client.post(url(), GIVEN).json()["outcome"] == "cancelled"
     assert library.others[-2:] == ["notifications/cancelled", "DELETE"]
     assert "head" not in keys()

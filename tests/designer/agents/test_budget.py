@@ -132,7 +132,7 @@ def test_more_than_the_limit_warns_or_stops_where_the_agent_is_published(api, cl
     agent_budgets.set_limit(agent, actor=alice, limit=300, stops=True)
     assert budget() == [("error", "/agents/desk/#budget")]
     client.force_login(alice)
-    assert "the agent may take 300" in text_of(client.get("/agents/desk/publish/"))
+    assert "the limit is 300" in text_of(client.get("/agents/desk/publish/"))
     assert api.post("/api/v1/agents/desk/releases/", {}).json()["code"] == "checks_failed"
     accepted = {"accept": ["budget_exceeded"], "reason": "Only for the trial"}
     assert api.post("/api/v1/agents/desk/releases/", accepted, format="json").status_code == 201

@@ -136,7 +136,7 @@ def test_what_is_pinned_and_waits_without_being_held_says_so_and_can_be_publishe
 
     assert "Under review" in text_of(admin.get("/agents/desk/"))
     before = text_of(admin.get("/agents/desk/publish/"))
-    assert "under review" in before
+    assert "has an open finding in review" in before
     assert "Failed" not in before
     assert "Pinned versions under review" in text_of(admin.get("/"))
     assert send(admin, "post", f"{DESK}/releases/").status_code == 201

@@ -81,7 +81,7 @@ def test_pages_with_many_changes_keep_to_their_queries_and_compare_once(
         pin.version = ToolVersion.objects.get(tool=pin.tool, ordinal=1)
         pin.save()
     read(moved, f"/agents/desk/{path}")  # compiles the queries and compares
-    for module, name in ((signatures, "_compare"), (token_budget, "_count_by_format")):
+    for module, name in ((signatures, "_compare"), (token_budget, "costs_as_written")):
         monkeypatch.setattr(module, name, lambda *_, name=name: pytest.fail(f"{name} ran again"))
 
     with django_assert_max_num_queries(budget):
