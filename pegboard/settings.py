@@ -217,6 +217,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "designer.context_processors.navigation",
             ],
+            "builtins": ["pegboard.web.page_addresses"],
         },
     }
 ]
