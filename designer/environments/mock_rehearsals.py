@@ -121,7 +121,7 @@ def tool_steps_of(agent: Agent, procedure: Procedure) -> list[ToolStep]:
 
 def read_rehearsal(agent: Agent, procedure: Procedure, run: uuid.UUID) -> MockRehearsal:
     texts = tool_steps_of(agent, procedure)
-    pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
+    pins = {pin.pk: pin for pin in pinned_signatures.read_tools([agent])}
     keys = {
         call_keys.key_of_test_step(procedure.pk, str(run), number, again): number
         for number in range(1, len(texts) + 1)

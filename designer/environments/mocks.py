@@ -105,7 +105,7 @@ class CallFilter:
 
 def mocked_tools(agent: Agent) -> list[MockedTool]:
     """Return all tools of the agent, with the mocks that some have."""
-    pins = list(pinned_signatures.pinned([agent]).order_by("name"))
+    pins = pinned_signatures.read_tools([agent])
     rows = Activity.objects.live().filter(agent=agent.pk).select_related("current__interface")
     saved = {row.tool_id: row for row in rows}
     return [MockedTool(pin, saved.get(pin.tool_id)) for pin in pins]

@@ -70,9 +70,7 @@ def read_tree(agent: Agent) -> Tree:
     """Read the tree. The number of queries does not grow with the tree."""
     rows = list(Agent.objects.live().filter(pk__in=agents.tree_of(agent)).select_related("parent"))
     pins: defaultdict[int, list[Pin]] = defaultdict(list)
-    by_key = {row.pk: row for row in rows}
-    for pin in pinned_signatures.pinned(rows):
-        pin.agent = by_key[pin.agent_id]
+    for pin in pinned_signatures.read_tools(rows):
         pins[pin.agent_id].append(pin)
     transfers_by_agent: defaultdict[int, list[Transfer]] = defaultdict(list)
     for transfer in transfers.transfers_from(rows):

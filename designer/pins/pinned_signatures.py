@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 
 from catalog.models import Tool
 from catalog.models.findings import FindingState
+from catalog.models.tools import ItemKind
 from catalog.review import holds
 from catalog.rules import retries
 from catalog.rules.retries import Resolved
@@ -38,6 +39,11 @@ def read_items(agents: Collection[Agent]) -> list[Pin]:
     for pin in pins:
         pin.agent = agents_by_id[pin.agent_id]
     return pins
+
+
+def read_tools(agents: Collection[Agent]) -> list[Pin]:
+    """Return the same without the pins of prompts and resources."""
+    return [pin for pin in read_items(agents) if pin.tool.kind == ItemKind.TOOL]
 
 
 @cache

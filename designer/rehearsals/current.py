@@ -41,12 +41,14 @@ def read_tests(agent: Agent) -> AgentTests:
     plan, shown_tools = plans.plan_of(agent), shown.tools_of_agents([agent])[agent.pk]
     current_sentences = shown_tools.sentences(rows)
     outcome = runs.newest_outcome(plan)
-    digest = shown.digest(shown_tools, current_sentences, plans.identity(plan))
+    is_current = outcome is not None and outcome.run.digest == shown.digest(
+        shown_tools, current_sentences, plans.identity(plan)
+    )
     return AgentTests(
         plan=plan,
         shown=shown_tools,
         rows=rows,
         sentences=current_sentences,
         outcome=outcome,
-        is_current=outcome is not None and outcome.run.digest == digest,
+        is_current=is_current,
     )

@@ -50,7 +50,7 @@ def tools_of_agents(agents: Sequence[Agent]) -> dict[int, ShownTools]:
     """Return the tools of each agent as publishing now would write them, in two queries."""
     tools: dict[int, list[tuple[int, Effective]]] = {agent.pk: [] for agent in agents}
     vendors: dict[int, dict[str, str]] = {agent.pk: {} for agent in agents}
-    for pin in pinned_signatures.pinned(agents):
+    for pin in pinned_signatures.read_tools(agents):
         tools[pin.agent_id].append((pin.tool_id, pinned_signatures.effective_of(pin)))
         vendor = pin.tool.endpoint.vendor
         vendors[pin.agent_id][pin.name] = "" if vendor.is_own else vendor.name

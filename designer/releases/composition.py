@@ -97,9 +97,7 @@ def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> Relea
     """Return the agent's document without procedures and sub-agents. `tried`: texts by pin that replace the
     stored ones.
     """
-    pins = list(pinned_signatures.pinned([agent]))
-    for pin in pins:
-        pin.agent = agent
+    pins = pinned_signatures.read_tools([agent])
     tools = (released_tool(pin, (tried or {}).get(pin.pk)) for pin in pins)
     return ReleaseDocument(
         schema=release_document.SCHEMA,

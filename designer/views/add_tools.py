@@ -203,7 +203,7 @@ class ToolSelection:
         cursor = {"to": what, "search": ""}.get(deed, asked.get("at", ""))
         query = replace(tool_search.query_of(asked, allowed), status=(ToolStatus.ACTIVE,), endpoint=None)
         page, problem = tool_search.search_tools(replace(query, cursor=cursor))
-        here = {pin.tool_id: pin for pin in pinned_signatures.pinned([agent])}
+        here = {pin.tool_id: pin for pin in pinned_signatures.read_tools([agent])}
         rows = [
             row | {"pinned": (pin := here.get(row["id"])), "is_offered": not (pin or row["is_stopped"])}
             for row in tool_search.with_pictures(page.rows)
