@@ -10,7 +10,7 @@ from django.db.models import Count
 from catalog import token_estimate
 from catalog.review import similar_names
 from catalog.tools import effective_texts, versions
-from designer.environments import environments
+from designer.environments import activity_rules
 from designer.models import Agent, Pin
 from designer.news import news
 from designer.pins import token_budget, tunings
@@ -30,11 +30,11 @@ similar_names.USED_TOOLS.append(lambda: Pin.objects.values_list("tool_id", flat=
 versions.PINNED.append(read_pinned)
 versions.MOVED.append(news.queue_behind_notices)
 news.register()
-operations.NAME_RULES.append(environments.check_name)
-operations.CHANGE_RULES.append(environments.check_change)
-operations.REMOVAL_RULES.append(environments.check_removal)
-operations.RENAMING_RULES.append(environments.check_renaming)
-invocation.BEFORE_ACTIVITIES.append(environments.check_vendors)
+operations.NAME_RULES.append(activity_rules.check_name)
+operations.CHANGE_RULES.append(activity_rules.check_change)
+operations.REMOVAL_RULES.append(activity_rules.check_removal)
+operations.RENAMING_RULES.append(activity_rules.check_renaming)
+invocation.BEFORE_ACTIVITIES.append(activity_rules.check_vendors)
 effective_texts.words_come_from(tunings.rewrites)
 token_estimate.counted_by(token_budget.tokens_of_signature)
 audit.agents_are_seen_by(lambda user: Agent.objects.visible_to(user).values("pk"))

@@ -20,8 +20,8 @@ from catalog.rules.retries import RetryTerms
 from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
-from designer.environments import environments
-from designer.environments.environments import Subject
+from designer.environments import bound_tools, environments
+from designer.environments.bound_tools import Subject
 from designer.exports import outputs, transfers, wire
 from designer.exports.document import ReleasedTool
 from designer.models import CallEnvironment, Release
@@ -300,7 +300,7 @@ class _RequestedCall:
     def find_runner(self, tool: ReleasedTool) -> tuple[CallEnvironment | None, _Runner]:
         place = environments.choose_environment(self.release, self.key, self.request.environment)
         subject = Subject.of_released(tool)
-        resolution = environments.resolve(place, subject, agent=self.release.agent_id)
+        resolution = bound_tools.resolve(place, subject, agent=self.release.agent_id)
         name = tool.signature.name
         if self.request.activity is not None and self.request.activity != (
             shown_activity := resolution.activity_shown_to_model(name)
@@ -316,8 +316,8 @@ class _RequestedCall:
             message = f"Something runs for “{name}” here, so it takes no output of a model. Nothing was run."
             raise DomainError("not_latent", message, fields={"output": message}, status=409)
         if resolution.unrecorded_name:
-            environments.record_named(self.release.agent_id, {subject: resolution})
-        return place, _Runner(environments.version_of(resolution), is_latent=resolution.runs == "latent")
+            bound_tools.record_named(self.release.agent_id, {subject: resolution})
+        return place, _Runner(bound_tools.version_of(resolution), is_latent=resolution.runs == "latent")
 
 
 def run(release: Release, call_request: CallRequest, *, actor: User, key: ApiKey | None) -> Answer:

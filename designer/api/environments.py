@@ -13,9 +13,9 @@ from catalog.rules import diff
 from core.errors import DomainError, invalid
 from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, valid_data
 from designer.api.agents import chosen_agent
-from designer.environments import activity_updates, environments, mocks
+from designer.environments import activity_updates, bound_tools, environments, mocks
 from designer.environments.activity_updates import ActivityUpdate
-from designer.environments.environments import BoundTool
+from designer.environments.bound_tools import BoundTool
 from designer.models import Agent, Binding, Environment, Pin, Release
 from designer.upgrades import binding_moves
 from designer.upgrades.binding_moves import Acceptance
@@ -179,7 +179,7 @@ def chosen_environment(request: Request, slug: str, env: str) -> Environment:
 
 
 def chosen_tool(environment: Environment, name: str, agent: str = "") -> Pin | None:
-    pins = environments.pins_of(environment.agent)
+    pins = bound_tools.pins_of(environment.agent)
     return next((pin for pin in pins if pin.name == name and agent in ("", pin.agent.slug)), None)
 
 
@@ -265,7 +265,7 @@ class BindingList(GenericAPIView[Binding]):
 
     @extend_schema(operation_id="agents_environments_bindings_list", parameters=[NAME])
     def get(self, request: Request, slug: str, env: str) -> Response:
-        rows = environments.bound_in(chosen_environment(request, slug, env))
+        rows = bound_tools.bound_in(chosen_environment(request, slug, env))
         return Response(BindingListOutput({"results": rows}).data)
 
     @extend_schema(
@@ -320,7 +320,7 @@ class BindingDetail(GenericAPIView[Binding]):
         environment, pin = self._find_environment_and_pin(request, slug, env, tool)
         values = BindingPatch.parse(request.data)
         if "activity" not in values:
-            activity = environments.bound_in(environment, [pin])[0].activity
+            activity = bound_tools.bound_in(environment, [pin])[0].activity
             if activity is None:
                 raise invalid(activity="No activity runs for this tool here. Name one.")
             values = {**values, "activity": activity.pk}
@@ -401,13 +401,13 @@ class NamedActivityDetail(GenericAPIView[Binding]):
     def _find_pin(self, request: Request, slug: str, tool: str) -> tuple[Agent, Pin]:
         agent = chosen_agent(request, slug)
         owner = request.query_params.get("agent", "")
-        for pin in environments.pins_of(agent):
+        for pin in bound_tools.pins_of(agent):
             if pin.name == tool and owner in ("", pin.agent.slug):
                 return agent, pin
         raise DomainError("not_found", f"“{agent}” has no tool of this name.", status=404)
 
     def _respond(self, agent: Agent, pin: Pin) -> Response:
-        (bound,) = environments.unbound_in(agent, [pin])
+        (bound,) = bound_tools.unbound_in(agent, [pin])
         return Response(BindingOutput(bound).data)
 
 
@@ -426,7 +426,7 @@ class EnvironmentMocks(GenericAPIView[Binding]):
     def post(self, request: Request, slug: str, env: str) -> Response:
         environment = chosen_environment(request, slug, env)
         mocks.bind_all(environment, actor=person(request))
-        return Response(BindingListOutput({"results": environments.bound_in(environment)}).data)
+        return Response(BindingListOutput({"results": bound_tools.bound_in(environment)}).data)
 
 
 def _read_acceptance(values: Mapping[str, Any]) -> Acceptance:
@@ -458,5 +458,5 @@ def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[
 
 
 def _binding_response(environment: Environment, pin: Pin) -> Response:
-    bound: BoundTool = next(iter(environments.bound_in(environment, [pin])))
+    bound: BoundTool = next(iter(bound_tools.bound_in(environment, [pin])))
     return Response(BindingOutput(bound).data)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from catalog.models import ActivityVersion
 from core.errors import DomainError
-from designer.environments import environments
-from designer.environments.environments import BoundTool
+from designer.environments import bound_tools, environments
+from designer.environments.bound_tools import BoundTool
 from designer.models import Agent, Pin
 from execution.activities import changes
 from execution.activities.changes import ActivityComparison
@@ -50,13 +50,13 @@ def update_of(bound: BoundTool) -> ActivityUpdate | None:
 
 
 def updates_of(agent: Agent, pins: Sequence[Pin]) -> list[ActivityUpdate]:
-    """Return the updates of the activities that run for these tools of the agent, as `environments.pins_of`
+    """Return the updates of the activities that run for these tools of the agent, as `bound_tools.pins_of`
     returns them, in any environment or none.
     """
     agent_environments = list(agent.environments.all())
-    bound: list[BoundTool] = environments.unbound_in(agent, pins)
+    bound: list[BoundTool] = bound_tools.unbound_in(agent, pins)
     for rows in (
-        environments.bindings_by_environment(agent_environments, pins).values() if agent_environments else ()
+        bound_tools.bindings_by_environment(agent_environments, pins).values() if agent_environments else ()
     ):
         # An activity that is chosen by name runs in the same version in each environment.
         bound += [row for row in rows if row.is_bound]

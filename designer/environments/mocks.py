@@ -23,7 +23,7 @@ from catalog.models import Activity, ActivityVersion, Call
 from catalog.rules.sensitive_values import restore
 from core.errors import DomainError, invalid
 from designer.agents import agents
-from designer.environments import environments
+from designer.environments import bound_tools, environments
 from designer.models import Agent, Environment, MockAssertions, Pin
 from designer.pins import pinned_signatures
 from execution.activities import operations
@@ -206,7 +206,7 @@ def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool
 def bind_all(environment: Environment, *, actor: User) -> int:
     """Bind mocks to all tools in this environment. Return how many were bound."""
     agents.locked(environment.agent)
-    places, count = environments.bound_in(environment), 0
+    places, count = bound_tools.bound_in(environment), 0
     fields: dict[str, str] = {}
     for place in places:
         if place.is_bound and place.activity and operations.current(place.activity).kind == KIND:

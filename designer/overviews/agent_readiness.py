@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from catalog.models.tools import ItemKind
-from designer.environments import environments
+from designer.environments import bound_tools
 from designer.models import Agent, Environment, Pin, Procedure, RehearsalStatus
 from designer.procedures import checking
 from designer.procedures.checking import CheckedProcedures
@@ -47,7 +47,7 @@ def assess_default(agent: Agent) -> ReadinessReport:
     """Assess the agent's tools in the default environment. Tools of a sub-agent run in that of the publishing
     agent.
     """
-    items = environments.items_of(agent)
+    items = bound_tools.items_of(agent)
     pins = [pin for pin in items if pin.tool.kind == ItemKind.TOOL]
     newer = _upgrades_of(items)
     publisher = publishing_agent(agent)

@@ -24,8 +24,8 @@ from core.compiled_queries import CompiledQuery, is_any_of
 from core.outbound.errors import printable
 from designer.agents import agent_vendors
 from designer.agents.agent_vendors import AllowedVendors
-from designer.environments import environments
-from designer.environments.environments import Subject
+from designer.environments import bound_tools
+from designer.environments.bound_tools import Subject
 from designer.environments.resolution import Resolution, Runs
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Agent, CallEnvironment, Environment, Pin
@@ -154,7 +154,7 @@ def of_tools(
     keys = [place.pk if place else 0 for place in places]
     if not tools:
         return {key: [] for key in keys}
-    resolutions = environments.resolve_in_environments(
+    resolutions = bound_tools.resolve_in_environments(
         keys, list(dict.fromkeys(tool.subject for tool in tools)), agent=agent.pk
     )
     catalog, now = _read_catalog(agent, tools, resolutions, user), timezone.now()

@@ -3,8 +3,8 @@
 from typing import Any
 
 from catalog.models import ActivityVersion
-from designer.environments import environments
-from designer.environments.environments import Subject
+from designer.environments import bound_tools
+from designer.environments.bound_tools import Subject
 from designer.exports import transfers
 from designer.exports.document import ReleaseDocument
 from designer.models import CallEnvironment, Environment, Release
@@ -34,11 +34,11 @@ def read_bindings(agent: int, document: ReleaseDocument, *, records_names: bool 
         for tool in node.tools
         if tool.signature.kind != transfers.KIND
     ]
-    resolutions = environments.resolve_all(
+    resolutions = bound_tools.resolve_all(
         place, [Subject.of_released(tool) for _, tool in tools], agent=agent
     )
     if records_names:
-        environments.record_named(agent, resolutions)
+        bound_tools.record_named(agent, resolutions)
     keys = {resolution.version for resolution in resolutions.values() if resolution.version}
     rows = ActivityVersion.objects.select_related("activity").in_bulk(keys) if keys else {}
     recorded = []

@@ -11,8 +11,8 @@ import msgspec
 from core.content_cache import ContentCache
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer.environments import environments
-from designer.environments.environments import Subject
+from designer.environments import bound_tools
+from designer.environments.bound_tools import Subject
 from designer.exports.base import Format
 from designer.exports.parts import tools_in, value_at
 from designer.models import CallEnvironment, Release
@@ -40,7 +40,7 @@ def with_activities(
     subjects = _SUBJECTS.get(key, lambda: _read_subjects(release, sub_agent))
     if tool:
         subjects = {name: subject for name, subject in subjects.items() if name == tool}
-    resolutions = environments.resolve_all(place, list(subjects.values()), agent=release.agent_id)
+    resolutions = bound_tools.resolve_all(place, list(subjects.values()), agent=release.agent_id)
     activities = {}
     for name, subject in subjects.items():
         if fault := resolutions[subject].fault:

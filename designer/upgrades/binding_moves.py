@@ -12,7 +12,7 @@ from catalog.models import Activity, ActivityVersion, Tool
 from core.errors import invalid
 from core.translatable import Wording, join_sentences, mark
 from designer.agents import agents
-from designer.environments import environments
+from designer.environments import bound_tools, environments
 from designer.environments.environments import WHATEVER
 from designer.errors import ChecksFailedError
 from designer.models import Agent, Binding, CallEnvironment, Environment, Pin
@@ -117,7 +117,7 @@ def make_default(
     Raises ChecksFailedError if a check fails that passes now for callers that name no environment.
     """
     agent = agents.locked(environment.agent)
-    pins = environments.pins_of(agent)
+    pins = bound_tools.pins_of(agent)
     earlier_checks = _read_checks(agent, pins, [obstacles.default_place(agent)])
     environment = environments.make_default(
         environment, actor=actor, is_default=is_default, reason=acceptance.reason
@@ -134,7 +134,7 @@ def _run_checks(
         environment for environment in affected if environment.is_default or environment.is_protected
     ]
     if checked_environments:
-        pins = [pin for pin in environments.pins_of(agent) if pin.tool_id == tool.pk]
+        pins = [pin for pin in bound_tools.pins_of(agent) if pin.tool_id == tool.pk]
         _refuse_failed(_read_checks(agent, pins, checked_environments), actor, acceptance)
 
 

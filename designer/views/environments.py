@@ -17,8 +17,8 @@ from catalog.models import Activity, ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.stored_sentences import translate_sentence
-from designer.environments import environments, mocks
-from designer.environments.environments import BoundTool
+from designer.environments import bound_tools, environments, mocks
+from designer.environments.bound_tools import BoundTool
 from designer.errors import ChecksFailedError
 from designer.forms.environments import EnvironmentForm
 from designer.models import Agent, Environment, Pin
@@ -66,7 +66,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
     """The matrix of tools and environments. A POST adds an environment, or saves what was chosen."""
     agent = find_agent(request, slug)
     form = EnvironmentForm(request.POST if request.POST.get("do") == "add" else None)
-    pins, places = environments.pins_of(agent), list(agent.environments.all())
+    pins, places = bound_tools.pins_of(agent), list(agent.environments.all())
     start = number(request.GET.get("from", ""))
     page_pins = pins[start : start + TOOLS_SHOWN]
     refusal, codes = "", set(request.POST.getlist("accept"))
@@ -186,9 +186,9 @@ def _environment(request: HttpRequest, slug: str, env: str) -> Environment:
 def _rows(
     agent: Agent, pins: Sequence[Pin], places: Sequence[Environment], request: HttpRequest
 ) -> list[EnvironmentRow]:
-    bound_rows = environments.bindings_by_environment(places, pins) if places else {}
+    bound_rows = bound_tools.bindings_by_environment(places, pins) if places else {}
     ready = agent_readiness.assess_places(agent, pins, places)
-    offered, usual = environments.fitting_activities(pins), environments.unbound_in(agent, pins)
+    offered, usual = environments.fitting_activities(pins), bound_tools.unbound_in(agent, pins)
     rows = []
     for index, pin in enumerate(pins):
         choices = [

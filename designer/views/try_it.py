@@ -32,8 +32,8 @@ from core.outbound.errors import printable
 from core.pagination import Keyset, Page
 from core.postgresql.base import give_back
 from designer.agents import agent_vendors
-from designer.environments import environments
-from designer.environments.environments import Subject
+from designer.environments import bound_tools, environments
+from designer.environments.bound_tools import Subject
 from designer.forms.pins import version_choices
 from designer.models import Agent, CallEnvironment, Environment
 from designer.views.tools import asked_version, find_tool, header
@@ -104,8 +104,8 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
     form = _run_form(version, request.POST)
     is_confirmed = "confirm" in request.POST
     place = _place(request, row)
-    resolution = environments.resolve_all(place, [subject := Subject.of_version(version)])[subject]
-    activity = environments.version_of(resolution)
+    resolution = bound_tools.resolve_all(place, [subject := Subject.of_version(version)])[subject]
+    activity = bound_tools.version_of(resolution)
     confirm_reason = (
         checks.why_confirm(version, activity) if resolution.runs in ("vendor", "activity") else ""
     )
@@ -149,7 +149,7 @@ def _run_form(
 def _agents_in(place: CallEnvironment, row: Tool) -> list[Agent]:
     # Those whose tool it is where it is tried.
     agent = Environment.objects.select_related("agent").get(pk=place.pk).agent
-    return [pin.agent for pin in environments.pins_of(agent) if pin.tool_id == row.pk]
+    return [pin.agent for pin in bound_tools.pins_of(agent) if pin.tool_id == row.pk]
 
 
 def _page(

@@ -18,7 +18,7 @@ from core.errors import DomainError
 from core.numbered_pages import page_of
 from core.outbound.errors import printable
 from core.stored_sentences import translate_sentence
-from designer.environments import activity_updates, environments
+from designer.environments import activity_updates, bound_tools
 from designer.errors import ChecksFailedError
 from designer.models import Agent, Environment, Pin
 from designer.overviews import agent_readiness
@@ -115,7 +115,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
 def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     """Move one binding, or what runs by its name, to the version that the page has shown."""
     agent = find_agent(request, slug)
-    pins = environments.pins_of(agent)
+    pins = bound_tools.pins_of(agent)
     pin = next((pin for pin in pins if pin.pk == number(request.POST.get("pin", ""))), None)
     rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
     version = rows.filter(pk=number(request.POST.get("version", ""))).first()
@@ -176,7 +176,7 @@ def _refused_move(request: HttpRequest, agent: Agent) -> dict[str, Any] | None:
     codes = request.GET.getlist("accept")
     version = ActivityVersion.objects.filter(pk=number(request.GET.get("version", ""))).first()
     wanted_pin = number(request.GET.get("refused", ""))
-    pin = next((pin for pin in environments.pins_of(agent) if pin.pk == wanted_pin), None) if codes else None
+    pin = next((pin for pin in bound_tools.pins_of(agent) if pin.pk == wanted_pin), None) if codes else None
     if pin is None or version is None:
         return None
     return {"pin": pin, "version": version, "environment": request.GET.get("environment", ""), "codes": codes}

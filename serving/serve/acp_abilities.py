@@ -7,8 +7,8 @@ from msgspec import structs
 
 from catalog.models import Call, ToolVersion
 from core.errors import DomainError
-from designer.environments import environments
-from designer.environments.environments import Subject
+from designer.environments import bound_tools, environments
+from designer.environments.bound_tools import Subject
 from designer.exports import schema
 from designer.exports.document import ReleasedTool
 from designer.models import Release
@@ -54,12 +54,12 @@ def _interrupts(
     # An environment decides what runs, and it may change without a new release.
     try:
         place = environments.choose_environment(release, key)
-        resolution = environments.resolve(place, Subject.of_released(tool), agent=release.agent_id)
+        resolution = bound_tools.resolve(place, Subject.of_released(tool), agent=release.agent_id)
     except DomainError:
         return []  # nothing runs
     if resolution.runs == "vendor" and _declares_questions(version):
         return list(interrupts(version.decoded()).values())
-    activity = environments.version_of(resolution)
+    activity = bound_tools.version_of(resolution)
     if activity:
         reached = reach.reached([activity])[activity.pk]
         asks_itself = any(kinds.get(row.kind).may_ask(row.config) for row in reached.versions)
