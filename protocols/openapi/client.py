@@ -26,10 +26,12 @@ from protocols.base import (
     UnreadableItemError,
 )
 from protocols.calls import outcomes
+from protocols.openapi import audience_form, contents, holes
 from protocols.openapi import document as openapi_document
 from protocols.openapi import request as openapi_request
 from protocols.openapi import security as openapi_security
 from protocols.openapi import signature as openapi_signature
+from protocols.openapi.cut import cut_of, names_in
 from protocols.openapi.document import LEFT_OUT, NAME, OpenApiDocument, Operation
 from protocols.openapi.recognition import ACCEPT, RECOGNITION
 from protocols.openapi.request import UnusableArgumentError
@@ -168,16 +170,16 @@ class OpenApi(Protocol):
         return openapi_signature.read_signature(document)
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
-        return openapi_signature.write_document(signature)
+        return holes.write_document(signature)
 
     def errors(self, signature: Signature) -> Sequence[CallError]:
         return list(openapi_signature.errors(signature))
 
     def kind_of(self, document: dict[str, Any]) -> str:
-        return openapi_signature.cut_of(document).method.upper()
+        return cut_of(document).method.upper()
 
     def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
-        return openapi_signature.audience_form(super().audience_form(document, read_at), read_at)
+        return audience_form.audience_form(super().audience_form(document, read_at), read_at)
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]
@@ -195,7 +197,7 @@ class OpenApi(Protocol):
 
     def why_not_run(self, signature: Signature) -> Note | None:
         body = (signature.rest or {}).get("body") or {}
-        if not openapi_signature.can_be_sent(body.get("media", "application/json")):
+        if not contents.can_be_sent(body.get("media", "application/json")):
             kind = printable(body["media"], 60)
             return Note(
                 "BODY_KIND", f"This operation takes a body of the kind {kind}, which Pegboard cannot send."
@@ -236,7 +238,7 @@ class OpenApi(Protocol):
         return outcomes.ok(outputs, signature, notes)
 
     def _base(self, session: Session, signature: Signature) -> str:
-        cut = openapi_signature.cut_of((signature.rest or {})["document"])
+        cut = cut_of((signature.rest or {})["document"])
         if openapi_request.has_own_server(cut.own_servers, cut.document, session.root):
             allowed = str(self.values["server"] or session.root)
             return openapi_request.base_of_operation(cut.own_servers, session.root, allowed)
@@ -304,17 +306,17 @@ def _covers(line: str, path: str) -> bool:
 
 
 def _oddities(document: Mapping[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
-    cut = openapi_signature.cut_of(dict(document))
+    cut = cut_of(dict(document))
     tool = f"“{printable(signature.name, 60)}”"
     described = {p["name"] for p in cut.operation.get("parameters", []) if p["in"] == "path"}
     if cut.operation.get("deprecated") is True:
         yield "DEPRECATED", f"The vendor calls {tool} deprecated."
-    if missing := [name for name in openapi_signature.names_in(cut.path) if name not in described]:
+    if missing := [name for name in names_in(cut.path) if name not in described]:
         yield (
             "PATH_PARAMETER",
             f"{tool} has “{printable(missing[0], 60)}” in its path and does not describe it.",
         )
-    if not openapi_signature.can_be_sent((signature.rest or {}).get("body", {}).get("media", "*/*")):
+    if not contents.can_be_sent((signature.rest or {}).get("body", {}).get("media", "*/*")):
         yield "BODY_KIND", f"{tool} takes a body of a kind that cannot be sent, so it cannot be run."
     if any(isinstance(schema, dict) and LEFT_OUT in schema for schema in cut.schemas.values()):
         yield "LARGE_SCHEMAS", f"{tool} is described at such length that a part of it is left out."

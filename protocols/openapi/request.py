@@ -18,18 +18,9 @@ from protocols.base import Note
 from protocols.calls import arguments as judged
 from protocols.calls import outcomes
 from protocols.openapi import multipart
-from protocols.openapi import signature as openapi_signature
+from protocols.openapi.contents import bare, contents, is_form, is_json, is_lines, is_multipart, is_text
+from protocols.openapi.cut import Cut, cut_of
 from protocols.openapi.document import METHODS
-from protocols.openapi.signature import (
-    Cut,
-    bare,
-    contents,
-    is_form,
-    is_json,
-    is_lines,
-    is_multipart,
-    is_text,
-)
 from protocols.signature import Signature
 
 # The characters that `allowReserved` leaves unescaped, without four that would end the value.
@@ -136,7 +127,7 @@ def _origin(url: Any) -> tuple[str, str | None, int | None]:
 def build(signature: Signature, arguments: Mapping[str, Any]) -> OperationRequest:
     """Return the request of a call. Raises UnusableArgumentError."""
     signature_rest = signature.rest or {}
-    cut = openapi_signature.cut_of(signature_rest["document"])
+    cut = cut_of(signature_rest["document"])
     sent_arguments = judged.arguments_to_send(signature, arguments)
     renamed_inputs: dict[str, str] = signature_rest.get("called", {})
     path, _, fixed = cut.path.partition("#")[0].partition("?")

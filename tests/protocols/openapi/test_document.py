@@ -10,6 +10,7 @@ from protocols.base import UnreadableItemError
 from protocols.openapi import document as openapi_document
 from protocols.openapi import request as openapi_request
 from protocols.openapi import signature as openapi_signature
+from protocols.openapi.cut import cut_of
 from tests.protocols.openapi.documents import answers, cut, cuts, document, operation, parsed, takes
 
 
@@ -253,9 +254,7 @@ def test_security_and_servers_that_apply_go_along():
             components={"securitySchemes": schemes},
         )
     )
-    operations = [
-        openapi_signature.cut_of(cut_document).own_servers for cut_document in cut_documents.values()
-    ]
+    operations = [cut_of(cut_document).own_servers for cut_document in cut_documents.values()]
     assert operations == [None, [{"url": "/own"}], [{"url": "/path"}]]
     assert {cut_document["servers"][0]["url"] for cut_document in cut_documents.values()} == {"/all"}
     assert cut_documents["a"]["components"] == {"securitySchemes": {"key": {"type": "apiKey"}}}

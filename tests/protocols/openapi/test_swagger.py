@@ -3,6 +3,7 @@
 import pytest
 
 from protocols.base import UnreadableItemError
+from protocols.openapi import contents
 from protocols.openapi import request as openapi_request
 from protocols.openapi import signature as openapi_signature
 from tests.protocols.openapi.documents import cuts
@@ -78,7 +79,7 @@ def test_form_fields_are_a_form(form, content):
         {"parameters": [param("n", "formData", required=True), list_param("v", "formData", form)]},
         {"n": "x", "v": ["a", "b"]},
     )
-    assert (call.headers["Content-Type"], call.content) == (openapi_signature.FORM, content)
+    assert (call.headers["Content-Type"], call.content) == (contents.FORM, content)
 
 
 def test_a_file_makes_the_form_multipart():
