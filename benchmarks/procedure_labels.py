@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from designer.procedures import lint
-from designer.procedures.lint import Elsewhere, Issue
+from designer.procedures.issues import Issue
+from designer.procedures.lint import Elsewhere
 from designer.procedures.references import (
     KnownAgent,
     KnownInput,

@@ -16,7 +16,7 @@ from core.translatable import mark as _
 from designer.models import Pin, ProcedureReference
 from designer.pins import pinned_signatures
 from designer.procedures import impact, vocabulary
-from designer.procedures.lint import Issue
+from designer.procedures.issues import Issue
 from designer.signatures import model_names
 from designer.signatures.effective import effective
 from protocols.signature import Signature, from_json

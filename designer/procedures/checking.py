@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
-from designer.procedures import broken_lines, lint, references, vocabulary
-from designer.procedures.lint import Issue
+from designer.procedures import broken_lines, issues, lint, references, vocabulary
+from designer.procedures.issues import Issue
 from designer.procedures.references import Piece, Vocabulary
 from people.models import User
 
@@ -59,7 +59,9 @@ def check_texts(
         pieces=pieces,
         # In the order of each text.
         remarks={
-            key: lint.in_order([*lint.lint(text_pieces, known, elsewhere), *broken_line_issues.get(key, ())])
+            key: issues.in_order(
+                [*lint.lint(text_pieces, known, elsewhere), *broken_line_issues.get(key, ())]
+            )
             for key, text_pieces in pieces.items()
         },
         of_agent=lint.unreferenced(pieces.values(), known),

@@ -6,27 +6,19 @@ code; a warning is for the designer to consider, because prose may state more th
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from core.translatable import Wording
 from core.translatable import mark as _
 from designer.procedures import input_names, supplies
-from designer.procedures.references import (
-    KnownInput,
-    Piece,
-    Reference,
-    Vocabulary,
-    VocabularyTool,
-)
+from designer.procedures.issues import Issue, in_order, issue_at, list_accepted, list_agents, list_returned
+from designer.procedures.references import KnownInput, Piece, Reference, Vocabulary, VocabularyTool
 from designer.procedures.template import TEMPLATE
 
-Severity = Literal["error", "warning"]
-MAX_ISSUES = 200
-NAMES_SHOWN = 8
 # The hints under the headings of a new procedure, which the designer replaces.
 _HINTS = frozenset(line for line in TEMPLATE.splitlines() if line and not line.startswith("#"))
 # A quote after the name is never the one before the value.
@@ -74,27 +66,6 @@ _GONE: Mapping[str, tuple[str, str]] = {
         _("Remove {name}() from the text, or move the agent back below this one."),
     ),
 }
-
-
-class Issue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An issue of a text.
-
-    message, fix: wordings, which pages translate.
-    line, column: from 1 and from 0, in the displayed text; None for an issue of the whole agent.
-    about: the pinned tool that no text names.
-    name: an unknown name; `tool`: the only catalog tool with that name; `instead`: the agent's similar name.
-    """
-
-    line: int | None
-    column: int | None = None
-    code: str
-    severity: Severity
-    message: str
-    fix: str = ""
-    about: str = ""
-    name: str = ""
-    tool: int | None = None
-    instead: str = ""
 
 
 class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,13 +125,13 @@ class _LintedText:
                 if agent.state:
                     message, fix = _GONE[agent.state]
                     values = {"agent": agent.title, "name": agent.name}
-                    yield _issue(piece, "not_sub_agent", message, fix, values)
+                    yield issue_at(piece, "not_sub_agent", message, fix, values)
                 continue
             tool = self.vocabulary.by_pin[reference.target]
             if tool.state:
                 code, message, fix, severity = _STATES[tool.state]
                 is_error = severity == "error"
-                yield _issue(piece, code, message, fix, {"tool": tool.name}, is_error=is_error)
+                yield issue_at(piece, code, message, fix, {"tool": tool.name}, is_error=is_error)
             if tool.state != "removed":
                 yield from _check_members(piece, reference, tool)
 
@@ -174,26 +145,26 @@ class _LintedText:
                 fix = _("Write the name that the agent shows.")
             # An agent with several such tools needs no other one.
             name_to_pin = "" if reference.is_ambiguous else name
-            return _issue(piece, "ambiguous_reference", message, fix, {"name": name}, name=name_to_pin)
+            return issue_at(piece, "ambiguous_reference", message, fix, {"name": name}, name=name_to_pin)
         if others.agents:
             message = _("“{name}()” is a tool of {agents}; the model of this agent does not see it.")
             fix = _("Pin it here too, or transfer to that agent.")
-            values = {"name": name, "agents": _list_agents(others.agents[:3])}
-            return _issue(piece, "other_agents_tool", message, fix, values, name=name, tool=others.tool)
+            values = {"name": name, "agents": list_agents(others.agents[:3])}
+            return issue_at(piece, "other_agents_tool", message, fix, values, name=name, tool=others.tool)
         if others.tools:
             message = _("“{name}()” is in the catalog and not pinned by this agent.")
             fix = _("Pin “{name}”.")
-            return _issue(piece, "not_pinned", message, fix, {"name": name}, name=name, tool=others.tool)
+            return issue_at(piece, "not_pinned", message, fix, {"name": name}, name=name, tool=others.tool)
         if name.startswith("{"):
             message = _("{name} refers to nothing that this agent has.")
             fix = _("Write the tool's name and ().")
-            return _issue(piece, "unknown_reference", message, fix, {"name": name})
+            return issue_at(piece, "unknown_reference", message, fix, {"name": name})
         near = difflib.get_close_matches(name.lower(), self.vocabulary.by_name, n=1, cutoff=0.72)
         instead = self.vocabulary.by_name[near[0]][0].name if near else ""
         fix = _("Did you mean {instead}()?") if near else _("Pin a tool of that name.")
         message = _("There is no tool called “{name}”.")
         values = {"name": name, "instead": instead}
-        return _issue(piece, "unknown_reference", message, fix, values, name=name, instead=instead)
+        return issue_at(piece, "unknown_reference", message, fix, values, name=name, instead=instead)
 
     def check_order(self) -> Iterator[Issue]:
         called_pins: set[int | None] = set()
@@ -211,7 +182,7 @@ class _LintedText:
                 name = self.vocabulary.by_pin[reference.target].name
                 message = _("A result of “{tool}()” is used before it is called.")
                 fix = _("Call {tool}() in a step before.")
-                yield _issue(piece, "result_before_call", message, fix, {"tool": name}, is_error=False)
+                yield issue_at(piece, "result_before_call", message, fix, {"tool": name}, is_error=False)
 
     def check_values(self, text: str) -> Iterator[Issue]:
         """Check values that prose gives to an input: “set `channel` to "fax"”, whichever tool has an input of
@@ -234,7 +205,7 @@ class _LintedText:
                         message=Wording(
                             _("“{name}” cannot be “{value}”."), {"name": name, "value": stated_value.value}
                         ),
-                        fix=_list_accepted(sorted(values)),
+                        fix=list_accepted(sorted(values)),
                     )
 
     def check_inputs(self, text: str) -> Iterator[Issue]:
@@ -276,7 +247,7 @@ class _LintedText:
                     or supplies.is_supplied(required_input, end, step_end, questions)
                 )
                 if not is_supplied:
-                    yield _issue(
+                    yield issue_at(
                         piece,
                         "input_not_supplied",
                         _("“{tool}()” needs “{input}”, and nothing before this step supplies it."),
@@ -359,11 +330,6 @@ def lint(
     return in_order(issues)
 
 
-def in_order(remarks: Iterable[Issue]) -> list[Issue]:
-    """Return at most MAX_ISSUES issues, in the order of the text."""
-    return sorted(remarks, key=lambda row: (row.line or 0, row.column or 0, row.code))[:MAX_ISSUES]
-
-
 def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> list[Issue]:
     """Return issues for tools and sub-agents that no procedure mentions; none if there are no procedures."""
     mentioned: set[tuple[bool, int | None]] = set()
@@ -408,7 +374,7 @@ def _check_members(piece: Piece, reference: Reference, tool: VocabularyTool) -> 
             if member.id not in names:
                 message = _("“{tool}()” has no output “{output}”.")
                 values = {"tool": tool.name, "output": member.id}
-                yield _issue(piece, "unknown_output", message, _list_returned(names.values()), values)
+                yield issue_at(piece, "unknown_output", message, list_returned(names.values()), values)
     if reference.kind != "input":
         return
     inputs = {row.id: row for row in tool.inputs}
@@ -417,17 +383,17 @@ def _check_members(piece: Piece, reference: Reference, tool: VocabularyTool) -> 
         if known_input is None and member.id in tool.hidden:
             message = _("“{input}” of “{tool}()” is hidden from the model.")
             fix = _("Show it in the pin, or remove it from the text.")
-            yield _issue(piece, "unknown_input", message, fix, {"input": member.id, "tool": tool.name})
+            yield issue_at(piece, "unknown_input", message, fix, {"input": member.id, "tool": tool.name})
         elif known_input is None:
             names_ = [row.name for row in tool.inputs]
             message = _("“{tool}()” has no input “{input}”.")
             values = {"tool": tool.name, "input": member.id}
-            yield _issue(piece, "unknown_input", message, _list_accepted(names_), values)
+            yield issue_at(piece, "unknown_input", message, list_accepted(names_), values)
         elif member.literal and known_input.allowed and member.literal not in known_input.allowed:
             message = _("“{input}” of “{tool}()” cannot be “{value}”.")
             values = {"input": known_input.name, "tool": tool.name, "value": member.literal}
-            fix = _list_accepted(known_input.allowed)
-            yield _issue(piece, "value_not_allowed", message, fix, values)
+            fix = list_accepted(known_input.allowed)
+            yield issue_at(piece, "value_not_allowed", message, fix, values)
 
 
 class StatedValue(NamedTuple):
@@ -469,51 +435,3 @@ def _prose(pieces: Iterable[Piece]) -> str:
         return marks.get(piece.reference.kind, "_") * blank_length + piece.display_text[blank_length:]
 
     return "".join(blanked(piece) for piece in pieces)
-
-
-def _list_agents(names: Sequence[str]) -> str | Wording:
-    first, *others = [f"“{name}”" for name in names]
-    for name in others:
-        first = Wording(_("{first} and {second}"), {"first": first, "second": name})
-    return first
-
-
-def _list_accepted(names: Collection[str]) -> Wording:
-    template = _("It accepts {names}.") if names else _("It has no inputs.")
-    return Wording(template, {"names": _first_names(names)})
-
-
-def _list_returned(names: Collection[str]) -> Wording:
-    return Wording(_("Its outputs are {names}."), {"names": _first_names(names)})
-
-
-def _first_names(names: Collection[str]) -> str:
-    text = ", ".join(list(names)[:NAMES_SHOWN])
-    if len(names) <= NAMES_SHOWN:
-        return text
-    return Wording(_("{names} and {count} more"), {"names": text, "count": len(names) - NAMES_SHOWN})
-
-
-def _issue(
-    piece: Piece,
-    code: str,
-    message: str,
-    fix: str,
-    values: Mapping[str, Any],
-    *,
-    is_error: bool = True,
-    name: str = "",
-    tool: int | None = None,
-    instead: str = "",
-) -> Issue:
-    return Issue(
-        line=piece.line,
-        column=piece.column,
-        code=code,
-        severity="error" if is_error else "warning",
-        message=Wording(message, values),
-        fix=fix if isinstance(fix, Wording) else Wording(fix, values),
-        name=name,
-        tool=tool,
-        instead=instead,
-    )

@@ -29,7 +29,7 @@ from designer.overviews import agent_readiness
 from designer.pins import pinned_signatures, pins, token_budget
 from designer.procedures import checking, editing, lines, proposals, references, vocabulary
 from designer.procedures.checking import CheckedProcedures
-from designer.procedures.lint import Issue
+from designer.procedures.issues import Issue
 from designer.rehearsals.current import read_tests
 from designer.signatures import model_names
 from designer.views import agent_panes

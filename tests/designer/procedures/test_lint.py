@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from benchmarks import procedure_labels
-from designer.procedures import lint
+from designer.procedures import issues, lint
 from designer.procedures.lint import Elsewhere
 from designer.procedures.references import (
     KnownAgent,
@@ -191,7 +191,7 @@ def test_a_tool_that_is_ruled_out_is_not_called():
 
 def test_five_hundred_lines_have_bounded_remarks():
     text = "\n".join("Call nothing() and look_up_prescriptions(), then request_refill()." for _ in range(500))
-    assert len(lint.lint(parse(text, PHARMACY), PHARMACY)) == lint.MAX_ISSUES
+    assert len(lint.lint(parse(text, PHARMACY), PHARMACY)) == issues.MAX_ISSUES
 
 
 @pytest.mark.parametrize("labelled", procedure_labels.SETS, ids=lambda path: path.stem)
