@@ -26,6 +26,7 @@ from designer.views import (
     signing,
     summaries,
     teams,
+    tool_calls,
     tool_list,
     tools,
     transfers,
@@ -58,12 +59,14 @@ urlpatterns = [
         configurations.tool_configuration_remove,
         name="tool-configuration-remove",
     ),
-    path("tools/<int:pk>/calls/<int:call>/", try_it.tool_call, name="tool-call"),
-    path("tools/<int:pk>/calls/<int:call>/events/", try_it.tool_call_events, name="tool-call-events"),
-    path("tools/<int:pk>/calls/<int:call>/show/", try_it.tool_call_show, name="tool-call-show"),
-    path("tools/<int:pk>/calls/<int:call>/cancel/", try_it.tool_call_cancel, name="tool-call-cancel"),
-    path("tools/<int:pk>/calls/<int:call>/continue/", try_it.tool_call_continue, name="tool-call-continue"),
-    path("tools/<int:pk>/calls/<int:call>/output/", try_it.tool_call_output, name="tool-call-output"),
+    path("tools/<int:pk>/calls/<int:call>/", tool_calls.tool_call, name="tool-call"),
+    path("tools/<int:pk>/calls/<int:call>/events/", tool_calls.tool_call_events, name="tool-call-events"),
+    path("tools/<int:pk>/calls/<int:call>/show/", tool_calls.tool_call_show, name="tool-call-show"),
+    path("tools/<int:pk>/calls/<int:call>/cancel/", tool_calls.tool_call_cancel, name="tool-call-cancel"),
+    path(
+        "tools/<int:pk>/calls/<int:call>/continue/", tool_calls.tool_call_continue, name="tool-call-continue"
+    ),
+    path("tools/<int:pk>/calls/<int:call>/output/", tool_calls.tool_call_output, name="tool-call-output"),
     path("tools/<int:pk>/examples/", try_it.tool_example_save, name="tool-example-save"),
     path("tools/<int:pk>/examples/<int:example>/run/", try_it.tool_example_run, name="tool-example-run"),
     path(
