@@ -5,10 +5,11 @@ each process evaluates a signature, or a schema, once.
 """
 
 import hashlib
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -20,11 +21,11 @@ class ContentCache(Generic[Result]):
 
     def __init__(self, size: int = 10_000) -> None:
         self.size = size
-        self._results: OrderedDict[bytes, Result] = OrderedDict()
+        self._results: OrderedDict[Hashable, Result] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: bytes, evaluate: Callable[[], Result]) -> Result:
-        """Return the cached result, or evaluate it. `key` is the digest of all that it depends on."""
+    def get(self, key: Hashable, evaluate: Callable[[], Result]) -> Result:
+        """Return the cached result, or evaluate it. `key` is all that it depends on, or its digest."""
         with self._lock:
             if key in self._results:
                 self._results.move_to_end(key)
@@ -35,6 +36,30 @@ class ContentCache(Generic[Result]):
             if len(self._results) > self.size:
                 self._results.popitem(last=False)
         return result
+
+
+class ObjectCache(Generic[Result]):
+    """The results of one function about objects that never change, each for as long as its object exists."""
+
+    def __init__(self) -> None:
+        self._results: dict[int, tuple[weakref.ref[Any], Result]] = {}
+
+    def get(self, subject: object, evaluate: Callable[[], Result]) -> Result:
+        number = id(subject)
+        entry = self._results.get(number)
+        if entry is None or entry[0]() is not subject:
+            # It is removed before another object can get the same id.
+            reference = weakref.ref(subject, lambda _reference: self._results.pop(number, None))
+            entry = self._results[number] = reference, evaluate()
+        return entry[1]
+
+
+_digests: ObjectCache[bytes] = ObjectCache()
+
+
+def digest_once(value: object) -> bytes:
+    """Return the digest of a structure that never changes. It is encoded once."""
+    return _digests.get(value, lambda: digest(value))
 
 
 def digest(value: object) -> bytes:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from core.content_cache import ContentCache
+
 ParameterType = Literal["string", "int", "number", "boolean", "enum", "json"]
 ContextKind = Literal["prompt", "resource", "resource_template"]
 ToolKind = Literal["tool", "agent"] | ContextKind
@@ -118,6 +120,8 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, w
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Signature)
+MAX_SHARED_TEXT = 20_000  # characters; longer texts take memory for each process
+_signatures: ContentCache[Signature] = ContentCache(size=500)
 
 
 def to_json(signature: Signature) -> bytes:
@@ -128,3 +132,10 @@ def to_json(signature: Signature) -> bytes:
 def from_json(text: bytes | str) -> Signature:
     """Decode a signature. Raises msgspec.ValidationError."""
     return _decoder.decode(text)
+
+
+def read_stored(text: str) -> Signature:
+    """Return the signature of a stored text: the same object for the same text, while pages use it."""
+    if len(text) > MAX_SHARED_TEXT:
+        return from_json(text)
+    return _signatures.get(text, lambda: from_json(text))

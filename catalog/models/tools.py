@@ -16,7 +16,7 @@ from catalog.models.vendors import Endpoint
 from catalog.token_estimate import tokens_of
 from protocols import losses
 from protocols.losses import Loss
-from protocols.signature import CONTEXT_KINDS, Signature, from_json
+from protocols.signature import CONTEXT_KINDS, Signature, read_stored
 
 
 class ToolStatus(models.TextChoices):
@@ -250,7 +250,7 @@ class ToolVersion(models.Model):
 
     def decoded(self) -> Signature:
         if self.known is None:
-            self.known = from_json(self.signature)
+            self.known = read_stored(self.signature)
         return self.known
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from core.content_cache import ContentCache, digest
+from core.content_cache import ContentCache, digest_once
 from core.schema import validation
 from designer.exports import inputs, judge, round_trip, schema, transfers
 from designer.exports.contracts import WHOLE, Contract
@@ -76,7 +76,7 @@ class FormatLimits:
     )
 
     def cached_remarks(self, signature: Effective) -> tuple[Remark, ...]:
-        return self.verdicts.get(digest(signature), lambda: tuple(self.remarks_on(signature)))
+        return self.verdicts.get(digest_once(signature), lambda: tuple(self.remarks_on(signature)))
 
     def remarks_on(self, signature: Effective) -> Iterator[Remark]:
         signature = signature if self.as_listed is None else self.as_listed(signature)

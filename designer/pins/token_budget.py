@@ -5,7 +5,7 @@ from msgspec import UNSET, structs
 from msgspec.structs import replace
 
 from catalog.token_estimate import estimate_tokens, tokens_of_size
-from core.content_cache import ContentCache, digest
+from core.content_cache import ContentCache, digest, digest_once
 from designer import exports
 from designer.exports import anthropic, parts, rewriting, schema, transfers
 from designer.exports.base import Format
@@ -30,7 +30,7 @@ def tokens(tool: Effective) -> int:
     """Return the tokens in the usual format (`exports.USUAL`), which lists, page heads and the catalog
     show.
     """
-    return _tokens.get(digest(tool), lambda: tokens_of_size(_size(exports.write_usual(tool))))
+    return _tokens.get(digest_once(tool), lambda: tokens_of_size(_size(exports.write_usual(tool))))
 
 
 def costs_as_written(fitting: ReleaseDocument, format_: Format, document: object) -> dict[str, int]:

@@ -19,7 +19,7 @@ from designer.procedures import impact, vocabulary
 from designer.procedures.issues import Issue
 from designer.signatures import model_names
 from designer.signatures.effective import effective
-from protocols.signature import Signature, from_json
+from protocols.signature import Signature, read_stored
 
 
 def move_between(
@@ -52,7 +52,7 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
     if not moved:
         return {}
     versions = ToolVersion.objects.filter(pk__in={version for _pin, version in moved})
-    signatures = {pk: from_json(text) for pk, text in versions.values_list("pk", "signature")}
+    signatures = {pk: read_stored(text) for pk, text in versions.values_list("pk", "signature")}
     pins_by_id = {pin.pk: pin for pin in pins}
     issues: defaultdict[int, list[Issue]] = defaultdict(list)
     for (key, version), procedures in moved.items():

@@ -9,10 +9,12 @@ from collections.abc import Collection, Iterable, Mapping
 from django.db.models import Count, Min
 from django.db.models.functions import Lower
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.models.tools import ItemKind, ToolStatus
+from core.content_cache import ObjectCache
 from core.schema import spelling
 from designer.agents import transfers
 from designer.agents.agents import tree_of
@@ -119,9 +121,16 @@ def _describe_gone(agent: Agent) -> KnownAgent:
     return KnownAgent(id=agent.pk, name=name, title=agent.name, state=state)
 
 
+_known_tools: ObjectCache[VocabularyTool] = ObjectCache()
+
+
 def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> VocabularyTool:
+    return replace(_known_tools.get(shown, lambda: _describe_tool(shown)), pin=pin.pk, state=state)
+
+
+def _describe_tool(shown: Effective) -> VocabularyTool:
     return VocabularyTool(
-        pin=pin.pk,
+        pin=0,
         name=shown.name,
         wire_name=shown.wire_name,
         description=shown.description,
@@ -140,7 +149,6 @@ def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> VocabularyT
             for row in shown.outputs
         ),
         hidden=frozenset(row.parameter.id for row in shown.hidden),
-        state=state,
     )
 
 

@@ -29,7 +29,7 @@ from designer.releases.checks import Check, CheckedAgent, CheckedTool, LimitOfTo
 from designer.releases.composition import Node
 from designer.signatures.words import NOTHING
 from people.models import User
-from protocols.signature import from_json
+from protocols.signature import read_stored
 
 # Each format with the part of one agent's draft that it carries.
 CarriedByFormat = list[tuple[Format, CarriedTools]]
@@ -282,6 +282,6 @@ def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[in
     breaks_by_pin: dict[int, tuple[str, ...]] = {}
     for pin, ordinal in moved:
         if text := texts.get((pin.tool_id, ordinal)):
-            changes = signature_diff.compare(from_json(text), pin.version.decoded()).changes
+            changes = signature_diff.compare(read_stored(text), pin.version.decoded()).changes
             breaks_by_pin[pin.pk] = tuple(change.wording for change in changes if change.class_ == "breaking")
     return breaks_by_pin

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from core.content_cache import ObjectCache
 from core.translatable import Wording
 from core.translatable import mark as _
 from designer.signatures import model_names
@@ -102,6 +103,10 @@ class Misfit(msgspec.Struct, frozen=True):
         return self.place or f"parameters.{self.parameter}"
 
 
+MAX_NAMES = 20  # of one tool, whose signatures are shared
+_untuned: ObjectCache[dict[str, Effective]] = ObjectCache()
+
+
 def effective(
     signature: Signature, *, name: str, catalog_tuning: Words | None = None, agent_tuning: Words | None = None
 ) -> Effective:
@@ -117,6 +122,19 @@ def effective(
         if agent_words == NOTHING
         else merged(catalog_words, agent_words)
     )
+    if words != NOTHING:
+        return _build_effective(signature, words, name)
+    # By the name, which is another one in each agent that has renamed the tool.
+    by_name = _untuned.get(signature, dict)
+    shown = by_name.get(name)
+    if shown is None:
+        if len(by_name) >= MAX_NAMES:
+            by_name.clear()
+        shown = by_name[name] = _build_effective(signature, words, name)
+    return shown
+
+
+def _build_effective(signature: Signature, words: Words, name: str) -> Effective:
     inputs, hidden_inputs = _effective_inputs(signature, words)
     out = model_names.aliases(parameter.name for parameter in signature.outputs)
     outputs = {p.name: words.outputs.get(p.name, OutputWords()) for p in signature.outputs}

@@ -10,7 +10,7 @@ import msgspec
 from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, member_change
 from catalog.rules.diff.scalars import moved
 from catalog.rules.diff.schemas import Comparer
-from core.content_cache import ContentCache, digest
+from core.content_cache import ContentCache, digest_once
 from core.schema.pointers import Steps
 from core.schema.types import is_equal
 from protocols import parameters as json_schema
@@ -46,7 +46,7 @@ _comparisons: ContentCache[SignatureDifference] = ContentCache(size=4_000)
 
 
 def compare(old: Signature, new: Signature) -> SignatureDifference:
-    return _comparisons.get(digest((old, new)), partial(_compare, old, new))
+    return _comparisons.get(digest_once(old) + digest_once(new), partial(_compare, old, new))
 
 
 def _compare(old: Signature, new: Signature) -> SignatureDifference:
