@@ -26,6 +26,18 @@ def test_it_reads_what_its_queryset_reads(django_assert_num_queries):
     assert "alias" in row.get_deferred_fields()
 
 
+def test_rows_share_the_object_that_they_relate_to():
+    agent = make_agent()
+    pins = [make_pin(agent=agent) for _ in range(2)]
+    first, second = CompiledQuery(Pin.objects.select_related("agent", "tuning", "tool__endpoint")).rows()
+
+    assert [first.agent, first.tool] == [agent, pins[0].tool]
+    assert first.agent is second.agent
+    assert first.tool is not second.tool
+    assert not first._state.adding
+    assert not hasattr(first, "tuning")
+
+
 def test_what_it_reads_is_as_new_as_the_reading():
     compiled = CompiledQuery(Agent.objects.live())
 

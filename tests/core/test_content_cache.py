@@ -1,0 +1,31 @@
+import gc
+
+from core.content_cache import ContentCache, ObjectCache, digest_once
+from protocols.signature import read_stored, to_json
+from tests.factories import make_signature
+
+
+def test_a_result_is_evaluated_once_and_the_least_recently_used_one_is_dropped():
+    cache, evaluated = ContentCache(size=2), []
+    for key in (b"a", b"b", b"a", b"c", b"a", b"b"):
+        cache.get(key, lambda key=key: evaluated.append(key))
+    assert evaluated == [b"a", b"b", b"c", b"b"]
+
+
+def test_results_about_an_object_last_as_long_as_the_object():
+    cache, signature = ObjectCache(), make_signature("look_up")
+    assert [cache.get(signature, lambda: 1), cache.get(signature, lambda: 2)] == [1, 1]
+    del signature
+    gc.collect()
+    assert cache._results == {}
+
+
+def test_equal_objects_have_equal_digests_and_others_do_not():
+    one, equal, other = make_signature("look_up"), make_signature("look_up"), make_signature("look_down")
+    assert digest_once(one) == digest_once(one) == digest_once(equal) != digest_once(other)
+
+
+def test_a_stored_text_is_decoded_once_and_another_text_is_another_signature():
+    text, other = (to_json(make_signature(name)).decode() for name in ("look_up", "look_down"))
+    assert read_stored(text) is read_stored(text)
+    assert read_stored(other).name == "look_down"
