@@ -120,7 +120,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, w
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Signature)
-MAX_SHARED_TEXT = 20_000  # characters; longer texts take memory for each process
+MAX_SHARED_TEXT = 10_000  # characters; longer texts take memory in each process
 _signatures: ContentCache[Signature] = ContentCache(size=500)
 
 

@@ -1,15 +1,8 @@
 import gc
 
-from core.content_cache import ContentCache, ObjectCache, digest_once
+from core.content_cache import ObjectCache, digest_once
 from protocols.signature import read_stored, to_json
 from tests.factories import make_signature
-
-
-def test_a_result_is_evaluated_once_and_the_least_recently_used_one_is_dropped():
-    cache, evaluated = ContentCache(size=2), []
-    for key in (b"a", b"b", b"a", b"c", b"a", b"b"):
-        cache.get(key, lambda key=key: evaluated.append(key))
-    assert evaluated == [b"a", b"b", b"c", b"b"]
 
 
 def test_results_about_an_object_last_as_long_as_the_object():

@@ -82,7 +82,7 @@ signatures = st.builds(
 )
 
 
-def _with_schemas(schema: Any, outputs: Any) -> Signature:
+def with_schemas(schema: Any, outputs: Any) -> Signature:
     inputs_read = json_schema.read_schema(schema, "input", whole_name="input")
     outputs_read = json_schema.read_schema(outputs, "output", whole_name="value")
     return Signature(
@@ -119,7 +119,7 @@ SCHEMAS: list[Any] = [
     True,
     False,
 ]
-schema_signatures = st.builds(_with_schemas, st.sampled_from(SCHEMAS), st.sampled_from(SCHEMAS))
+schema_signatures = st.builds(with_schemas, st.sampled_from(SCHEMAS), st.sampled_from(SCHEMAS))
 any_signatures = signatures | schema_signatures
 
 
