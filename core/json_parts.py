@@ -1,14 +1,14 @@
 """Read JSON text in which some values are broken, and return the readable ones.
 
 A vendor's list contains many tools, and a NaN in one of them must not cost the others. Only faults that end
-with their value are tolerated. Text with a missing comma or quote is rejected, because a reader would have to
-guess where the next value begins.
+with their value are tolerated, such as a word that JSON does not have, or a text with a wrong escape. Text
+with a missing comma or quote is rejected, because a reader would have to guess where the next value begins.
 """
 
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.outbound.errors import printable
@@ -20,17 +20,22 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^ \t\r\n,:\[\]{}"]
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*+)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_RAW_BYTE = re.compile("[\udc80-\udcff]")
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 _OPENING = {"{": "}", "[": "]"}
 _COMMA, _COLON = ",", ":"
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenPart:
-    """A value that cannot be read. `reason` completes the sentence "The item holds …"."""
+    """A value that cannot be read. `reason` completes the sentence "The item holds …".
+
+    substitute: what the result of a call contains in its place.
+    """
 
     code: str
     reason: str
+    substitute: Any = "\ufffd"
 
 
 class UnreadableTextError(Exception):
@@ -40,8 +45,9 @@ class UnreadableTextError(Exception):
 def parse(text: str, repeated: Callable[[str], None] | None = None) -> Any:
     """Return the value of the text, with a `BrokenPart` for each value that cannot be read.
 
-    A member with a repeated key is broken. With `repeated` its last value is used instead, and `repeated` is
-    called with the key. Raises UnreadableTextError.
+    The text may contain surrogates in place of bytes that are not UTF-8 (`surrogateescape`). A member with a
+    repeated key is broken. With `repeated` its last value is used instead, and `repeated` is called with the
+    key. Raises UnreadableTextError.
     """
     return _PartsReader(repeated).parse(text)
 
@@ -69,9 +75,10 @@ def find_broken(value: object, *, is_in_entries: bool = True) -> BrokenPart | No
 class _Container:
     """An array or object that is being read. `expects` lists the tokens that may follow."""
 
-    value: list[Any] | dict[str, Any]
+    value: Any
     expects: str = "value end"
     key: str = ""
+    broken_key: BrokenPart | None = None
 
 
 @dataclass(slots=True)
@@ -100,14 +107,22 @@ class _PartsReader:
                 if not self.closing or self.closing.pop() != token:
                     raise UnreadableTextError
                 if not was_skipping:
-                    self._expect("end")
-                    self._add_value(self.containers.pop().value)
+                    self._close()
             elif not self._is_skipping():
                 self._take(token)
         values = self.containers[0].value
         if len(self.containers) > 1 or self.closing or len(values) != 1:
             raise UnreadableTextError
         return next(iter(values))
+
+    def _close(self) -> None:
+        container = self.containers[-1]
+        if container.expects in ("key", "value") and container.value:
+            # After a comma. With the last value, the fault is in a container that has ended.
+            container.value = BrokenPart("JSON_SYNTAX", "a comma without a value", container.value)
+        else:
+            self._expect("end")
+        self._add_value(self.containers.pop().value)
 
     def _is_skipping(self) -> bool:
         return len(self.closing) >= len(self.containers)
@@ -121,7 +136,10 @@ class _PartsReader:
             self._expect("colon")
             container.expects = "value"
         elif "key" in container.expects:
-            container.key, container.expects = _text(token), "colon"
+            key = _read_string(token)
+            container.broken_key = key if isinstance(key, BrokenPart) else None
+            name = key if isinstance(key, str) else _RAW_BYTE.sub("\ufffd", str(key.substitute))
+            container.key, container.expects = name, "colon"
         else:
             self._expect("value")
             self._add_value(_scalar(token))
@@ -136,38 +154,49 @@ class _PartsReader:
         if isinstance(container.value, list):
             container.value.append(value)
             return
-        if container.key in container.value:
+        if container.broken_key:
+            value = replace(container.broken_key, substitute=value)
+        elif container.key in container.value:
             if self.repeated:
                 self.repeated(container.key)
             else:
-                value = BrokenPart("JSON_DUPLICATE", f'the key "{printable(container.key)}" twice')
+                value = BrokenPart("JSON_DUPLICATE", f'the key "{printable(container.key)}" twice', value)
         container.value[container.key] = value
 
 
-def _text(token: str) -> str:
+def _read_string(token: str) -> str | BrokenPart:
     # A string without escapes and control characters needs no decoding.
-    if token[0] == '"' and len(token) > 1 and "\\" not in token and token.isprintable():
+    if token[0] != '"' or len(token) == 1:
+        raise UnreadableTextError
+    if "\\" not in token and token.isprintable():
         return token[1:-1]
     try:
-        value = json.loads(token)
-    except ValueError as exc:
-        raise UnreadableTextError from exc
-    if not isinstance(value, str):
-        raise UnreadableTextError
-    return value
+        text = json.loads(token)
+    except ValueError:
+        return BrokenPart("JSON_SYNTAX", "a text that is not valid JSON", _read_loosely(token))
+    if _RAW_BYTE.search(token):
+        return BrokenPart("NOT_UTF8", "a text that is not UTF-8", text)
+    return str(text)
+
+
+def _read_loosely(token: str) -> str:
+    # Control characters are what they are, and a wrong escape is its own characters.
+    try:
+        escaped = _ESCAPE.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", token)
+        return str(json.loads(escaped, strict=False))
+    except ValueError:
+        return token[1:-1]
 
 
 def _scalar(token: str) -> Any:
     if token[0] == '"':
-        return _text(token)
+        return _read_string(token)
     if token in _CONSTANTS:
         return _CONSTANTS[token]
-    if token in _NOT_FINITE:
-        return BrokenPart("JSON_SYNTAX", f"{token}, which is not a JSON value")
     if _INTEGER.fullmatch(token):
         if len(token) > MAX_INTEGER_DIGITS:
-            return BrokenPart("JSON_NUMBER", f"a number of {len(token):,} digits")
+            return BrokenPart("JSON_NUMBER", f"a number of {len(token):,} digits", token)
         return int(token)
     if _NUMBER.fullmatch(token):
         return float(token)
-    raise UnreadableTextError
+    return BrokenPart("JSON_SYNTAX", f"{printable(token, 40)}, which is not a JSON value", token)

@@ -5,8 +5,7 @@ parser only; when that fails, an exact parser names the fault.
 
 A value that cannot be read or stored costs one item of a list and not the page: `require_list` reads a list
 part by part, and `PartialDocument.problem_in` returns the fault of an item. The result of a call must reach
-its caller,
-because the tool has run: `require_answer` replaces characters that cannot be stored.
+its caller, because the tool has run: `require_answer` replaces what cannot be read or stored.
 """
 
 import json
@@ -32,10 +31,8 @@ REPLACEMENT = "\ufffd"
 
 _BOM = b"\xef\xbb\xbf"
 _DIGITS = bytes.maketrans(b"123456789E+", b"000000000e0")
-_NOT_FINITE = re.compile(rb"NaN|Infinity")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_RAW = re.compile("[\0\udc80-\udcff]")
+_ENDS = {b"{": b"}", b"[": b"]"}
 _BEFORE_A_NUMBER = b" :,[\t\r\n"
 # NUL, or half of a surrogate pair: a high one without a low one after it, or a low one without a high one
 # before it. The pattern starts with one plain character, which the engine finds fast. An escaped backslash
@@ -62,6 +59,11 @@ class PartialDocument:
         """Return code and reason when the item holds a value that cannot be read or stored."""
         return unstorable(item) if self.is_suspect else None
 
+    def require_whole(self, part: Any) -> None:
+        """Raise ProtocolViolationError if a value outside of the entries of arrays cannot be read."""
+        if self.is_suspect and (broken := json_parts.find_broken(part, is_in_entries=False)):
+            raise ProtocolViolationError(broken.code, f"The reply holds {broken.reason}.")
+
     def answer_in(self, part: Any) -> "AnswerDocument":
         """Return a part of the document as the result of a call. Raises as `repaired` does."""
         return repaired(part) if self.is_suspect else AnswerDocument(_storable(part))
@@ -69,7 +71,7 @@ class PartialDocument:
 
 @dataclass(frozen=True, slots=True)
 class AnswerDocument:
-    """The document of a reply to a call. is_repaired: characters in it were replaced."""
+    """The document of a reply to a call. is_repaired: characters or values in it were replaced."""
 
     value: Any
     is_repaired: bool = False
@@ -83,6 +85,11 @@ def require_json(reply: Reply) -> Any:
 def require_list(reply: Reply) -> PartialDocument:
     """Return the document of a list in a reply. Raises ProtocolViolationError."""
     return loads_list(_body(reply))
+
+
+def require_parts(reply: Reply) -> PartialDocument:
+    """Return the document in a reply, any part of which may be broken. Raises ProtocolViolationError."""
+    return loads_parts(_body(reply))
 
 
 def require_answer(reply: Reply) -> AnswerDocument:
@@ -130,82 +137,83 @@ def loads(body: bytes, *, allow_unstorable: bool = False, times: int = 1) -> Any
 
 
 def loads_list(body: bytes) -> PartialDocument:
-    """Parse a list whose items may be broken. A fault outside of the items raises what `loads` raises."""
-    try:
-        return PartialDocument(loads(body, allow_unstorable=True), may_hold_unstorable(body))
-    except ProtocolViolationError as error:
-        value = _parts(body, error)
-        if json_parts.find_broken(value, is_in_entries=False):
-            raise
-        return PartialDocument(value, is_suspect=True)
+    """Parse a list whose items may be broken. Raises ProtocolViolationError for a fault outside of the
+    items."""
+    document = loads_parts(body)
+    document.require_whole(document.value)
+    return document
 
 
-def loads_parts(body: bytes, times: int, repeated: Callable[[str], None]) -> PartialDocument:
-    """Parse a document in which any part may be broken.
+def loads_parts(
+    body: bytes, *, times: int = 1, repeated: Callable[[str], None] | None = None
+) -> PartialDocument:
+    """Parse a document in which any part may be broken. Raises what `loads` raises if the text as a whole
+    cannot be read.
 
-    times: the factor on the usual limit of values. The last value of a repeated key is used, and `repeated`
-    is called with the key.
+    times: the factor on the usual limit of values. repeated: called with each repeated key, whose last value
+    is used; without it the member is broken, and so is a document with such a member.
     """
     try:
         return PartialDocument(loads(body, allow_unstorable=True, times=times), may_hold_unstorable(body))
     except ProtocolViolationError as error:
-        return PartialDocument(_parts(body, error, repeated), is_suspect=True)
+        text = body.removeprefix(_BOM).strip()
+        # UTF-16 is full of NUL, and a reply that broke off has no end.
+        if error.code == "JSON_TOO_MANY" or b"\0" in text[:2] or _ENDS.get(text[:1]) != text[-1:]:
+            raise
+        try:
+            value = json_parts.parse(text.decode(errors="surrogateescape"), repeated)
+        except UnreadableTextError:
+            raise error from None
+        # Which of two results a reply means is never guessed.
+        if isinstance(value, dict) and any(_is_repeated(member) for member in value.values()):
+            raise
+        return PartialDocument(value, is_suspect=True)
 
 
-def _parts(body: bytes, error: ProtocolViolationError, repeated: Callable[[str], None] | None = None) -> Any:
-    # Raises `error`, the error of `loads`, if the text as a whole cannot be read.
-    is_local = error.code in ("JSON_NUMBER", "JSON_DUPLICATE", "JSON_DEPTH")
-    if not is_local and not (error.code == "JSON_SYNTAX" and _NOT_FINITE.search(body)):
-        raise error
-    try:
-        return json_parts.parse(body.removeprefix(_BOM).decode(), repeated)
-    except UnreadableTextError:
-        raise error from None
+def _is_repeated(value: object) -> bool:
+    return isinstance(value, BrokenPart) and value.code == "JSON_DUPLICATE"
 
 
 def loads_answer(body: bytes) -> AnswerDocument:
-    """Parse the reply to a call, and replace in strings what cannot be stored: NUL, half of a surrogate
-    pair, and bytes that are not UTF-8. The tool has run, so its result must not be lost."""
-    try:
-        value = loads(body, allow_unstorable=True)
-    except ProtocolViolationError as error:
-        if error.code != "NOT_UTF8" and not (error.code == "JSON_SYNTAX" and b"\0" in body):
-            raise
-        # Odd bytes within a string become escapes, which are valid JSON. Elsewhere they remain a fault.
-        text = body.removeprefix(_BOM).decode(errors="surrogateescape")
-        escaped = _STRING.sub(lambda string: _RAW.sub(lambda raw: f"\\u{ord(raw[0]):04x}", string[0]), text)
-        body = escaped.encode(errors="surrogateescape")
-        try:
-            value = loads(body, allow_unstorable=True)
-        except ProtocolViolationError:
-            raise error from None
-    if not may_hold_unstorable(body):
-        return AnswerDocument(value)
-    return repaired(value)
+    """Parse the reply to a call, and replace what cannot be read or stored. The tool has run, so its result
+    must not be lost. Raises ProtocolViolationError if the reply as a whole cannot be read."""
+    document = loads_parts(body)
+    if not document.is_suspect:
+        return AnswerDocument(document.value)
+    # A list of lists of lists is no result with a part that is too deep.
+    if isinstance(document.value, list) and (unstorable(document.value) or ("",))[0] == "JSON_DEPTH":
+        raise _too_deep()
+    return repaired(document.value)
 
 
 def repaired(value: Any) -> AnswerDocument:
-    """Return the value with a replacement for each character that cannot be stored.
-
-    Raises ProtocolViolationError for other values that cannot be stored.
-    """
+    """Return the value with a replacement for each character and value that cannot be read or stored."""
     is_repaired = False
 
     def repair(part: Any, depth: int) -> Any:
         nonlocal is_repaired
-        if depth > MAX_DEPTH:
-            raise _too_deep()
         match part:
-            case str() if _UNSTORABLE.search(part):
-                is_repaired = True
-                return _UNSTORABLE.sub(REPLACEMENT, part)
-            case dict():
+            case str() if not _UNSTORABLE.search(part):
+                return part
+            case dict() if depth < MAX_DEPTH:
                 return {repair(name, depth): repair(member, depth + 1) for name, member in part.items()}
-            case list():
+            case list() if depth < MAX_DEPTH:
                 return [repair(entry, depth + 1) for entry in part]
-        return part
+            case float() if math.isfinite(part):
+                return part
+            case int() | None:
+                return part
+        is_repaired = True
+        match part:
+            case str():
+                return _UNSTORABLE.sub(REPLACEMENT, part)
+            case BrokenPart():
+                return repair(part.substitute, depth)
+            case float():
+                return "Infinity" if part > 0 else "-Infinity"
+        return REPLACEMENT
 
-    return AnswerDocument(_storable(repair(value, 0)), is_repaired)
+    return AnswerDocument(repair(value, 0), is_repaired)
 
 
 def _storable(value: Any) -> Any:

@@ -2,8 +2,8 @@
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
-Unknown fields and comments are ignored, as is an event that the stream cuts off. The standard repairs invalid
-UTF-8; this module rejects it, because repaired text is not the vendor's text.
+Unknown fields and comments are ignored, as is an event that the stream cuts off. The data of an event are
+bytes: the standard repairs invalid UTF-8, and here the reader of the data decides.
 """
 
 import re
@@ -25,19 +25,19 @@ _TAIL = 64
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """An event. name: "message" by default. data: may be empty.
+    """An event. name: "message" by default. data: may be empty, and may not be UTF-8.
 
     id, retry_ms: the last ones received: from where, and after how long, a broken stream resumes.
     """
 
     name: str
-    data: str
+    data: bytes
     id: str = ""
     retry_ms: int = 0
 
 
 def parse(body: bytes) -> Iterator[ServerSentEvent]:
-    """Yield the complete events in `body`. Raises ProtocolViolationError: NOT_UTF8, TOO_MANY_EVENTS."""
+    """Yield the complete events in `body`. Raises ProtocolViolationError: TOO_MANY_EVENTS."""
     name, last_id, retry_ms, count = b"", b"", 0, 0
     data: list[bytes] = []
     for number, match in enumerate(_LINE.finditer(body.removeprefix(_BOM))):
@@ -48,9 +48,7 @@ def parse(body: bytes) -> Iterator[ServerSentEvent]:
         line = match[1]
         if not line:
             if data:
-                yield ServerSentEvent(
-                    _text(name) or "message", _text(b"\n".join(data)), _text(last_id), retry_ms
-                )
+                yield ServerSentEvent(_text(name) or "message", b"\n".join(data), _text(last_id), retry_ms)
                 count += 1
             name, data = b"", []
             continue
@@ -93,7 +91,4 @@ def until(is_wanted: Callable[[ServerSentEvent], bool]) -> Callable[[bytes], boo
 
 
 def _text(field: bytes) -> str:
-    try:
-        return field.decode()
-    except UnicodeDecodeError as exc:
-        raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
+    return field.decode(errors="replace")

@@ -40,7 +40,7 @@ def read_token_reply(reply: Reply) -> TokenReply:
         if not is_json:
             notes.append(f"called its JSON “{printable(content_type, 60)}”")
         repeated: list[str] = []
-        document = strict_json.loads_parts(reply.body, 1, repeated.append).value
+        document = strict_json.loads_parts(reply.body, repeated=repeated.append).value
         members: dict[str, Any] = {}
         for name, value in document.items():
             if name in repeated and name in ESSENTIAL:

@@ -382,7 +382,7 @@ class _UpdateReporter:
     def __call__(self, event: ServerSentEvent) -> bool:
         if _is_last(event):
             return True
-        document = strict_json.loads_answer(event.data.encode()).value
+        document = strict_json.loads_answer(event.data).value
         if isinstance(document, dict) and strict_json.unstorable(document) is None:
             self.run_id = self.run_id or _run_id(document)
             if document.get("type") == "custom":
@@ -459,7 +459,7 @@ def _last_update(reply: Reply) -> AnswerDocument:
 
 def _update(event: ServerSentEvent) -> AnswerDocument:
     # Empty for a custom update of the agent, which is not a result.
-    answer = strict_json.loads_answer(event.data.encode())
+    answer = strict_json.loads_answer(event.data)
     is_custom = not isinstance(answer.value, dict) or answer.value.get("type") == "custom"
     return AnswerDocument({}) if is_custom else answer
 

@@ -37,7 +37,7 @@ _NO_ACCESS = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
 _REPLACED = Note(
     "CHARACTERS_REPLACED",
     "The result contained characters that cannot be stored (NUL, half of a surrogate pair, or invalid "
-    "UTF-8). Each was replaced by U+FFFD.",
+    "UTF-8), or values that are not JSON. The characters were replaced by U+FFFD, the values by their text.",
 )
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

@@ -249,6 +249,7 @@ class _List:
 
     def parse_page(self, answer: RpcResponse, cursor: str | None, *, is_modern: bool) -> Page:
         result = answer.result
+        answer.document.require_whole(result)
         kind = result.get("resultType", "complete")
         if kind == "input_required":
             reason = "The vendor asks questions before it lists its tools, which a catalog cannot answer."

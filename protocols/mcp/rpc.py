@@ -284,10 +284,7 @@ class SentRequest:
         return events.until(has_come)
 
     def _pass_on(self, method: object, params: Mapping[str, Any]) -> None:
-        try:
-            params = strict_json.repaired(params).value
-        except ProtocolViolationError:
-            return  # A notification that cannot be stored costs only itself.
+        params = strict_json.repaired(params).value
         if method == "notifications/progress":
             event = {name: params[name] for name in ("progress", "total", "message") if name in params}
             self.session.pass_on({"progress": event})

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core import strict_json
+from core import json_parts, strict_json
 from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
 from core.strict_json import PartialDocument
@@ -96,7 +96,7 @@ def read_messages(reply: Reply) -> Iterator[tuple[object, PartialDocument]]:
         parsed = events.parse(reply.body)
         documents = (document_in(event) for event in parsed if event.name == "message" and event.data)
     else:
-        documents = iter([strict_json.require_list(reply)])
+        documents = iter([strict_json.require_parts(reply)])
     for document in documents:
         for message in messages_in(document):
             yield message, document
@@ -104,7 +104,7 @@ def read_messages(reply: Reply) -> Iterator[tuple[object, PartialDocument]]:
 
 def document_in(event: events.ServerSentEvent) -> PartialDocument:
     # A message may contain a list of tools, one of which is broken.
-    return strict_json.loads_list(event.data.encode())
+    return strict_json.loads_parts(event.data)
 
 
 def messages_in(document: PartialDocument) -> list[Any]:
@@ -149,6 +149,8 @@ def answers(message: Mapping[str, Any], number: int) -> bool:
 
 
 def rpc_error(error: object, status: int, host: str) -> RpcError:
+    if json_parts.find_broken(error):
+        error = strict_json.repaired(error).value
     number = error.get("code") if isinstance(error, dict) else None
     if not isinstance(error, dict) or type(number) is not int:
         raise shape_error("its error has no code", host)

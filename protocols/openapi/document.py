@@ -365,7 +365,7 @@ def _parse_text(body: bytes, times: int) -> tuple[PartialDocument, list[Note]]:
         )
     twice: list[str] = []
     if start == b"{":
-        document = strict_json.loads_parts(body, times, twice.append)
+        document = strict_json.loads_parts(body, times=times, repeated=twice.append)
     else:
         document = strict_yaml.loads(body, times, twice.append)
     keys = ", ".join(f"“{printable(key, 40)}”" for key in twice[:5])

@@ -61,12 +61,10 @@ HARMLESS = {
     "begins with a byte order mark": lambda page: reply(b"\xef\xbb\xbf" + encoded(page)),
 }
 BROKEN = {
-    "41 is Latin-1": (planted('"Thé"'.encode("latin-1")), "NOT_UTF8"),
     "42 is UTF-16": (lambda page: encoded(page).decode().encode("utf-16"), "NOT_UTF8"),
     "43 is followed by another": (lambda page: encoded(page) + b' {"b": 2}', "JSON_SYNTAX"),
     "is cut": (lambda page: encoded(page)[:-1], "JSON_SYNTAX"),
     "has an unclosed text": (planted(b'"Does'), "JSON_SYNTAX"),
-    "holds a raw control character": (planted(b'"a\x01b"'), "JSON_SYNTAX"),
     "is YAML": (lambda page: b"- a\n- b\n", "JSON_SYNTAX"),
     "is another kind of file": (
         lambda page: reply(planted(b'"A picture."')(page), headers={"Content-Type": "image/png"}),
@@ -100,6 +98,12 @@ ITEMS = {
     "38 repeats a key in other letters": (rb'{"a": 1, "\u0061": 1}', "JSON_DUPLICATE"),
     "36 holds 1e400": (b"1e400", "JSON_NUMBER"),
     "39 holds NUL": (b'"a\\u0000b"', "JSON_NUL"),
+    "41 is Latin-1": ('"Thé"'.encode("latin-1"), "NOT_UTF8"),
+    "41 has a name in Latin-1": ('{"Thé": 1}'.encode("latin-1"), "NOT_UTF8"),
+    "holds a raw control character": (b'"a\x01b"', "JSON_SYNTAX"),
+    "holds a wrong escape": (rb'"a\x01b"', "JSON_SYNTAX"),
+    "holds a word that JSON does not have": (b"undefined", "JSON_SYNTAX"),
+    "holds a comma too many": (b"[1,]", "JSON_SYNTAX"),
     "40 holds half a surrogate pair": (b'"a\\ud83db"', "JSON_SURROGATE"),
 }
 

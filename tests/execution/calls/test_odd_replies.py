@@ -134,7 +134,11 @@ WIRE: dict[str, Odd] = {
         lambda name: reply(b"", status=302, headers={"Location": f"http://127.0.0.66/{CANARY}"}),
         *("refused", "REDIRECT", "302 to 127.0.0.66; redirects are not followed"),
     ),
-    "NaN": (lambda name: reply(b'{"answer": NaN}'), "tool_error", "JSON_SYNTAX", "NaN is not a JSON value"),
+    "NaN": (
+        lambda name: reply(b'{"output_parameters": [{"name": "answer", "value": NaN}]}'),
+        *("ok", "", ""),
+    ),
+    "NaN that is cut": (lambda name: reply(b'{"answer": NaN'), "tool_error", "JSON_SYNTAX", "is not JSON"),
     "deep": (
         lambda name: reply(b"[" * 100_000 + b"]" * 100_000),
         *("tool_error", "JSON_DEPTH", "nested too deeply"),

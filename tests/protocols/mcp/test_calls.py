@@ -153,6 +153,29 @@ def test_a_character_that_cannot_be_stored_is_replaced(odd, is_error):
     assert "CHARACTERS_REPLACED" in [note.code for note in outcome.notes]
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize(
+    "odd", [b"NaN", b"9" * 5_000, b'{"b": 1, "b": 2}', b"[" * 900 + b"]" * 900, b'"\xff"']
+)
+def test_a_value_of_a_result_that_is_not_json_costs_only_itself(odd, kind):
+    result = (
+        b'{"jsonrpc": "2.0", "id": 2, "result": {"content": [], "structuredContent": {"n": 1, "a": %s}}}'
+        % odd
+    )
+    body = b"data: %s\n\n" % result if kind.endswith("stream") else result
+    outcome, _ = call(
+        Exchange(
+            "POST",
+            "",
+            json=request(2),
+            headers={"content-type": kind},
+            text=body.decode(errors="surrogateescape"),
+        )
+    )
+    assert (outcome.outcome, outcome.outputs["n"]) == ("ok", 1)
+    assert "CHARACTERS_REPLACED" in [note.code for note in outcome.notes]
+
+
 @pytest.mark.parametrize(
     ("reply", "outcome", "code"),
     [
