@@ -343,9 +343,12 @@ def _outcome(answer: RpcResponse, signature: Signature, *, is_modern: bool) -> O
         structured = UNSET  # Before 2026-07-28 it is an object, and servers write null for none.
     is_repeated = structured is not UNSET and is_copy(text, structured)
     text_output = {"text": text} if text and not is_repeated else {}
-    outputs = {"content": blocks, **text_output} | _structured_outputs(structured, signature)
     is_undeclared = not signature.outputs and signature.outputs_rest is None
-    is_whole = is_undeclared and structured is not UNSET and not isinstance(structured, dict)
+    # An empty object has no member that could be an output.
+    is_named = isinstance(structured, dict) and bool(structured)
+    is_whole = is_undeclared and structured is not UNSET and not is_named
+    structured_outputs = {UNNAMED: structured} if is_whole else _structured_outputs(structured, signature)
+    outputs = {"content": blocks, **text_output} | structured_outputs
     outcome = Outcome("ok", outputs=outputs, whole_output=UNNAMED if is_whole else "", notes=notes)
     if result.get("isError") is True:
         silent = "The tool failed and did not say why."

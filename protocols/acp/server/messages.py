@@ -13,6 +13,7 @@ from protocols.server import NoSuchAddressError, Refusal, Reply, Request, json_r
 
 # The kind of interrupt of tools whose vendors declare none. Its payload contains the question.
 QUESTION = "question"
+MAX_OUTPUT_LENGTH = 8_000  # characters of the output of a failed run
 QUESTIONS = {
     wire.INTERRUPT_TYPE: QUESTION,
     "interrupt_payload": {
@@ -89,6 +90,10 @@ def output_of(run: ServedRun) -> dict[str, Any]:
         details = {name: value for name, value in (("schema", ask.schema), ("url", ask.url)) if value}
         return wire.interrupt(run.question_kind or QUESTION, {"message": ask.message, **details})
     description = run.message
+    if run.outputs:
+        # A run that failed has no other member for what its tool returned.
+        outputs = msgspec.json.encode(run.outputs).decode()
+        description += f" Its output: {outputs[:MAX_OUTPUT_LENGTH]}"
     if run.output_schema is not None:
         description += f" Its output schema: {msgspec.json.encode(run.output_schema).decode()}"
     return wire.error(str(run.run_id), wire.ERRORS.get(run.outcome or "", 0), description)

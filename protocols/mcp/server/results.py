@@ -149,7 +149,7 @@ def structured_content(
     """Return the outputs by the names of the output schema; UNSET if the tool returned nothing but content.
     `whole_output` names an output with an undeclared value that is not an object.
     """
-    if client.is_modern and whole_output and whole_output in outputs:
+    if _is_whole(whole_output, outputs, client):
         return outputs[whole_output]
     value = _structured_value(declared, outputs)
     if not declared.wrapper:
@@ -172,9 +172,14 @@ def structured_content_of_failure(
         return value if client.is_modern or isinstance(value, dict) else {declared.whole: value}
     content_members = {"content", "text"} if content_blocks(declared, outputs) is not None else set()
     other_outputs = {name: value for name, value in outputs.items() if name not in content_members}
-    if client.is_modern and whole_output and whole_output in other_outputs:
+    if _is_whole(whole_output, other_outputs, client):
         return other_outputs[whole_output]
     return other_outputs or UNSET
+
+
+def _is_whole(whole_output: str, outputs: Mapping[str, Any], client: Client) -> bool:
+    # Before 2026-07-28 the structured content is an object.
+    return whole_output in outputs and (client.is_modern or isinstance(outputs[whole_output], dict))
 
 
 def _structured_value(declared: DeclaredOutputs, outputs: Mapping[str, Any]) -> Any:

@@ -187,6 +187,11 @@ def test_a_failure_keeps_its_structure_in_a2t_and_oxp(owner, vendor):
     assert failed["success"] is False
     assert failed["error"]["value"].items() >= FAILURE.items()
     assert json.loads(failed["error"]["additional_prompt_content"]) == failed["error"]["value"]
+    (found,) = client.post("/serve/desk/live/acp/agents/search", {}, format="json").json()
+    body = {"agent_id": found["agent_id"], "input": {}}
+    failed = client.post("/serve/desk/live/acp/runs/wait", body, format="json").json()
+    assert failed["output"]["type"] == "error"
+    assert json.dumps(FAILURE, separators=(",", ":"))[1:-1] in failed["output"]["description"]
 
 
 @pytest.mark.parametrize("value", [[1, 2], None, 0, False, "", "fair", {"output": 5}, {}])
@@ -195,9 +200,6 @@ def test_a_structure_without_a_schema_is_passed_on_as_it_is(value, is_error, own
     client = tool_with(owner, vendor, None)
     vendor.script = answers(value, **({"isError": True} if is_error else {}))
     result = call_tool(modern, client)
-    if value == {}:
-        assert result.get("structuredContent", {}) == {}
-    else:
-        assert result["structuredContent"] == value
+    assert result["structuredContent"] == value
     before = call_tool(old, client).get("structuredContent", {})
     assert before == (value if isinstance(value, dict) else {"output": value})
