@@ -96,6 +96,9 @@ class _DirectionWriter:
                 continue
             if keyword in ("properties", "dependentSchemas"):
                 value = {name: rule for name, rule in value.items() if name not in hidden}
+            elif keyword == "minProperties":
+                # A member that is dropped was one of them.
+                value = max(0, value - len(hidden))
             change: Callable[[AnySchema], AnySchema] = self._copy
             if keyword not in _DECIDING:
                 change = partial(self._write_in_place, hidden=hidden if keyword in _IN_PLACE else _NONE)

@@ -5,7 +5,7 @@ the expansions of RFC 6570 behind them.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
@@ -138,6 +138,9 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> OperationReques
         value = sent_arguments.pop(argument, None)
         if value is None:
             continue
+        if isinstance(value, dict) and place in ("query", "cookie") and _style(parameter) == ("form", True):
+            other_names = {other["name"] for other in cut.parameters if other["in"] == place} - {name}
+            _refuse_names(argument, value, other_names)
         match place:
             case "path":
                 path = path.replace(f"{{{name}}}", _in_path(parameter, value, argument))
@@ -239,6 +242,13 @@ def _refuse_delimiter(argument: str, value: Any, delimiter: str) -> None:
     ambiguous = _AMBIGUOUS.get(delimiter)
     if ambiguous is not None:
         _refuse_characters(argument, _texts_in(value), ambiguous)
+
+
+def _refuse_names(argument: str, members: Iterable[str], other_names: Collection[str]) -> None:
+    """Raise UnusableArgumentError if a member of an exploded object has the name of another parameter."""
+    if taken := next((member for member in members if member in other_names), None):
+        message = f"has the member “{printable(taken, 60)}”, which is another parameter of the request"
+        raise UnusableArgumentError(argument, message)
 
 
 def _refuse_characters(argument: str, texts: Iterable[str], characters: str) -> None:

@@ -31,6 +31,7 @@ SENT = {"type": "object", "required": ["name"], "properties": {"name": {"type": 
             {**BASE, "dependentRequired": {"name": ["id"], "id": ["name"]}},
             {**SENT, "dependentRequired": {"name": []}},
         ),
+        (BASE | {"minProperties": 2}, SENT | {"minProperties": 1}),
         # A rule beside a schema hides its members there, and in no other place.
         (
             {

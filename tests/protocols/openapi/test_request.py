@@ -475,6 +475,15 @@ AMBIGUOUS = [
 ]
 
 
+@pytest.mark.parametrize("place", ["query", "cookie"])
+def test_a_member_of_an_object_that_is_another_parameter_is_refused(place):
+    op = operation("a", parameters=[parameter("v", place), parameter("zip", place)])
+    with pytest.raises(UnusableArgumentError) as refused:
+        openapi_request.build(read_signature(op, "/x"), {"v": {"zip": "1"}})
+    assert refused.value.name == "v"
+    assert openapi_request.build(read_signature(op, "/x"), {"v": {"city": "1"}, "zip": "2"})
+
+
 @pytest.mark.parametrize("described", AMBIGUOUS)
 @pytest.mark.parametrize("value", [["{}", "x"], {"{}": 1}, {"a": "{}"}, {"a": ["{}"]}])
 def test_a_value_that_holds_the_delimiter_of_its_style_is_refused(described, value):
