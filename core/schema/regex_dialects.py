@@ -1,7 +1,7 @@
 """The dialects in which a regular expression compiles. Pure.
 
-ecma: ECMA-262, the dialect of JSON Schema (core, 6.4). python: the module `re`. re2: without look-around and
-references back, as in RE2 and in every engine of linear time.
+ecma: ECMA-262, the dialect of JSON Schema (core, 6.4). python: the module `re`. linear: without look-around
+and references back, as in every engine of linear time. re2: RE2 of Google.
 """
 
 import re
@@ -11,18 +11,32 @@ from typing import Literal
 
 import jsonschema_rs
 
-Dialect = Literal["ecma", "python", "re2"]
+Dialect = Literal["ecma", "python", "linear", "re2"]
 # To compile a longer one takes too much time and memory; no dialect is claimed for it.
 MAX_PATTERN = 10_000  # characters
 _ENGINES: dict[Dialect, jsonschema_rs.FancyRegexOptions | jsonschema_rs.RegexOptions] = {
     "ecma": jsonschema_rs.FancyRegexOptions(),
+    "linear": jsonschema_rs.RegexOptions(),
     "re2": jsonschema_rs.RegexOptions(),
 }
+# A quantifier after another one, or an atomic group: no dialect here has either, but some engines do.
+_POSSESSIVE = re.compile(
+    r"""\\. | \[\^?(?:\\.|[^\]\\])*+\] | (?P<atomic>\(\?>) | \(\?
+      | (?:[*+?]|\{\d+(?:,\d*+)?+\})\??+(?P<again>[*+?]|\{\d)?+""",
+    re.DOTALL | re.VERBOSE,
+)
+# https://github.com/google/re2/wiki/Syntax: at most 1,000 repetitions, and no escape of a code unit.
+_REPETITION = re.compile(r"(?<!\\)\{(\d*),?(\d*)\}")
+MAX_RE2_REPETITIONS = 1_000
 
 
 @lru_cache(maxsize=2_000)
 def compiles(pattern: str, dialect: Dialect) -> bool:
     if len(pattern) > MAX_PATTERN:
+        return False
+    if any(match["atomic"] or match["again"] for match in _POSSESSIVE.finditer(pattern)):
+        return False
+    if dialect == "re2" and (r"\u" in pattern or _most_repetitions(pattern) > MAX_RE2_REPETITIONS):
         return False
     if dialect == "python":
         with warnings.catch_warnings():
@@ -38,3 +52,7 @@ def compiles(pattern: str, dialect: Dialect) -> bool:
     except jsonschema_rs.ValidationError:
         return False
     return True
+
+
+def _most_repetitions(pattern: str) -> int:
+    return max((int(count or 0) for counts in _REPETITION.findall(pattern) for count in counts), default=0)

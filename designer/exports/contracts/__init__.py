@@ -36,7 +36,7 @@ Refusal = Literal[
 # rewritten: the export has an equivalent. left_out: the export lacks that part, and a warning names it.
 # blocks: the format cannot carry the tool. warns: some users of the format refuse it.
 Effect = Literal["rewritten", "left_out", "blocks", "warns"]
-RegexDialect = Literal["ecma", "python", "re2"]
+RegexDialect = Literal["ecma", "python", "linear", "re2"]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,17 +8,28 @@ from core.schema.regex_dialects import MAX_PATTERN, compiles
 @pytest.mark.parametrize(
     ("pattern", "dialects"),
     [
-        ("^[a-z]+$", {"ecma", "python", "re2"}),
+        ("^[a-z]+$", {"ecma", "python", "linear", "re2"}),
         ("([", set()),
-        (r"\p{L}+", {"ecma", "re2"}),
+        (r"\p{L}+", {"ecma", "linear", "re2"}),
         ("^(?!a)b", {"ecma", "python"}),
         (r"(a)\1", {"ecma", "python"}),
-        ("(?<name>a)", {"ecma", "re2"}),
+        ("(?<name>a)", {"ecma", "linear", "re2"}),
         ("a{99999999999}", set()),
         ("(" * 3_000 + ")" * 3_000, set()),
         ("a" * (MAX_PATTERN + 1), set()),
+        ("a++b", set()),
+        ("a{2}{3}", set()),
+        ("a*+", set()),
+        ("(?>a)b", set()),
+        ("a+?b??c{2}?", {"ecma", "python", "linear", "re2"}),
+        (r"[+*]+\++[^?+]?", {"ecma", "python", "linear", "re2"}),
+        (r"[\u4e00-\u9fa5]+", {"ecma", "python", "linear"}),
+        ("a{1,1000}", {"ecma", "python", "linear", "re2"}),
+        ("a{1,1001}", {"ecma", "python", "linear"}),
     ],
     ids=lambda text: text[:30] if isinstance(text, str) else "",
 )
 def test_dialects_differ(pattern, dialects):
-    assert {dialect for dialect in ("ecma", "python", "re2") if compiles(pattern, dialect)} == dialects
+    assert {
+        dialect for dialect in ("ecma", "python", "linear", "re2") if compiles(pattern, dialect)
+    } == dialects
