@@ -13,7 +13,7 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,12 @@ from protocols.signature import Parameter, Signature
 QUESTIONS = Path(__file__).parent / "questions"
 OWN_SETS = ("everyday", "languages")
 # Every set counts alike, but where a set of few short questions would pay for the others.
-SET_WEIGHTS = {"metatool": 2.5, "everyday": 3.0, "sealtools": 3.0, "dev_kis": 2.0}
+# Everyday words were written with the questions of `everyday` in mind, so `recent` shows better what they are worth.
+SET_WEIGHTS = {"metatool": 2.5, "everyday": 2.0, "recent": 2.0, "sealtools": 3.0, "dev_kis": 2.0}
+# A set of questions with a part of its own in the training.
+OWN_PARTS = ("story", "recent")
+# Weights are written only if no public set loses more nDCG@10 by them.
+MAX_LOSS = 0.001
 PUBLIC_QUESTIONS, FOLDS, STEPS, DECAY = 400, 5, 120, 1e-3
 RATE, MOMENTUM, SPREAD = 0.08, 0.9, 0.99
 
@@ -84,26 +89,35 @@ def main() -> Iterator[Figure]:
     endpoints = {path.stem.removeprefix("corpus_"): fill(path) for path in sorted(folder.glob("corpus_*"))}
     search.index_pending()
     make_vectors()
-    samples = read_samples(folder, endpoints)
+    yield from train_and_write(read_samples(folder, endpoints), endpoints.keys())
+
+
+def train_and_write(samples: Sequence[Sample], public_sets: Collection[str]) -> Iterator[Figure]:
+    """Write the weights unless a public set loses by them; yield how well questions are ranked that each
+    fold was not trained with, beside the weights that are shipped."""
     folds = np.random.default_rng(3).integers(0, FOLDS, len(samples)).tolist()
+    shipped = np.array(ranker.shipped_weights()).T.ravel()
     orders: dict[int, list[int]] = {}
     for fold in range(FOLDS):
         weights = train([sample for sample, other in zip(samples, folds, strict=True) if other != fold])
         orders |= {
             place: sample.order(weights) for place, sample in enumerate(samples) if folds[place] == fold
         }
+    losses = []
     for name in dict.fromkeys(sample.set for sample in samples):
         places = [place for place, sample in enumerate(samples) if sample.set == name]
-        ndcg = [quality.ndcg(orders[place], samples[place].grades) for place in places]
-        before = [
-            quality.ndcg([hit.tool for hit in samples[place].ranking.hits], samples[place].grades)
-            for place in places
-        ]
-        yield Figure(f"nDCG@10 of {name}", float(np.mean(ndcg)), "", floor=float(np.mean(before)), target=1.0)
+        ndcg = np.mean([quality.ndcg(orders[place], samples[place].grades) for place in places])
+        before = np.mean(
+            [quality.ndcg(samples[place].order(shipped), samples[place].grades) for place in places]
+        )
+        losses += [float(before - ndcg)] if name in public_sets else []
+        yield Figure(f"nDCG@10 of {name}", float(ndcg), "", floor=float(before), target=1.0)
         for depth in (quality.FIRST, quality.DEPTH):
             hits = [any(tool in samples[place].grades for tool in orders[place][:depth]) for place in places]
             yield Figure(f"answered in the first {depth}: {name}", 100 * float(np.mean(hits)), "%")
-    write(train(samples))
+    yield Figure("greatest loss of a public set", max(losses), "nDCG@10")
+    if max(losses) <= MAX_LOSS:
+        write(train(samples))
 
 
 def fill(path: Path) -> list[int]:
@@ -141,6 +155,8 @@ def signature_of(row: dict[str, Any]) -> Signature:
 
 
 def make_vectors() -> None:
+    # A question that is read without meanings, because the machine is busy, would be learned as one without any.
+    meanings.FIND_SECONDS = meanings.STORE_SECONDS
     process = meanings.start_process()
     assert process is not None
     process.ensure_running()
@@ -171,7 +187,7 @@ def read_samples(folder: Path, endpoints: dict[str, list[int]]) -> list[Sample]:
         questions = quality.parse(lines)
         answers = quality.resolve_answers(questions, [KnownTool(*row[:4]) for row in tools])
         for one, grades in zip(questions, answers, strict=True):
-            asked.append(("story" if one.set == "story" else name, one.q, grades, None))
+            asked.append((one.set if one.set in OWN_PARTS else name, one.q, grades, None))
     word_lists.load()
     return [
         Sample(name, grades, rank(text, Scope(within, status=ToolStatus.ACTIVE)))

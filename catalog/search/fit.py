@@ -66,6 +66,7 @@ class FitFeatures(NamedTuple):
     from 0 to 1.
     share_and_meaning: the largest product of such a part and how close the rephrased meaning is.
     nearest: the closest meaning of all tools.
+    nearest_ten: the mean of the ten closest meanings, rephrased: one tool is near by chance, ten are not.
     length: the number of concepts, as a part of eight.
     unmatched: the number of words that no tool has.
     """
@@ -74,6 +75,7 @@ class FitFeatures(NamedTuple):
     best_share: float = 0.0
     share_and_meaning: float = 0.0
     nearest: float = 0.0
+    nearest_ten: float = 0.0
     length: float = 0.0
     unmatched: float = 0.0
 

@@ -68,6 +68,23 @@ ASKING = frozenset(
             "trying",
         ),
         *("want", "wish", "wonder", "wondering", "would"),
+        # As people type them in a hurry.
+        *("whats", "hows", "whos", "wheres", "whens", "theres", "lets", "im", "ive", "youre", "theyre"),
+        *(
+            "dont",
+            "doesnt",
+            "didnt",
+            "cant",
+            "wont",
+            "isnt",
+            "arent",
+            "gonna",
+            "wanna",
+            "gotta",
+            "pls",
+            "plz",
+            "thx",
+        ),
     )
 )
 # Words for a time, without accents. A question that names one wants no tool about it.
@@ -77,6 +94,7 @@ _TIMES = (
     "today tomorrow yesterday tonight morning afternoon evening night noon soon now early late again",
     "week weekend month year day days weeks months years hour hours minute minutes",
     "daily weekly monthly yearly every last next this",
+    "tmrw tmr tmw tomo tonite yr yrs wk wks mth hrs mins",
     "montag dienstag mittwoch donnerstag freitag samstag sonntag heute morgen gestern woche monat jahr",
     "lundi mardi mercredi jeudi vendredi samedi dimanche demain hier semaine mois",
     "lunes martes miercoles jueves viernes sabado domingo hoy manana ayer semana mes ano",
