@@ -39,7 +39,8 @@ from protocols.signature import Parameter, Signature
 QUESTIONS = Path(__file__).parent / "questions"
 OWN_SETS = ("everyday", "languages")
 # Every set counts alike, but where a set of few short questions would pay for the others.
-# Everyday words were written with the questions of `everyday` in mind, so `recent` shows better what they are worth.
+# Everyday words were written with the questions of `everyday` in mind, so `recent` shows better what they
+# are worth.
 SET_WEIGHTS = {"metatool": 2.5, "everyday": 2.0, "recent": 2.0, "sealtools": 3.0, "dev_kis": 2.0}
 # A set of questions with a part of its own in the training.
 OWN_PARTS = ("story", "recent")
@@ -155,7 +156,7 @@ def signature_of(row: dict[str, Any]) -> Signature:
 
 
 def make_vectors() -> None:
-    # A question that is read without meanings, because the machine is busy, would be learned as one without any.
+    # A question that a busy machine reads without meanings would be learned as one that has none.
     meanings.FIND_SECONDS = meanings.STORE_SECONDS
     process = meanings.start_process()
     assert process is not None

@@ -38,6 +38,12 @@ def test_words_that_only_ask_count_little_and_are_never_missed():
     assert terms.stress["refill"] == 1
 
 
+def test_words_typed_in_a_hurry_ask_as_their_long_forms_do():
+    terms = weigh("pls refill, whats left, cant wait")
+    assert terms.unmatched == ["left", "wait"]
+    assert {"tmrw", "yrs"} <= words.TIMES
+
+
 def test_another_verb_for_the_same_action_counts_a_little():
     terms = weigh("remove my prescription")
     assert terms.stress["delete"] < terms.stress["prescription"]
