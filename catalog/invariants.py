@@ -27,7 +27,7 @@ import protocols
 from catalog.models import ToolVersion
 from catalog.models.runs import ACTIVE
 from core import canonical_json, encryption
-from protocols import base
+from protocols import list_pages
 
 EXAMPLES = 5
 # The scheduler resumes a run within seconds after its lease. A run that is older than this was not resumed.
@@ -116,7 +116,7 @@ def _altered_versions() -> Iterator[str]:
             continue
         digested = {member: value for member, value in document.items() if member not in outside}
         revision = protocols.get(protocol).revision
-        if not base.is_digest_of(digest, canonical_json.digest(digested), revision):
+        if not list_pages.is_digest_of(digest, canonical_json.digest(digested), revision):
             yield f"version {pk}"
 
 

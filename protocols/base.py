@@ -5,17 +5,13 @@ to a `Signature`, and runs a tool. It imports neither Django nor another protoco
 how to add one.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 from typing import Protocol as Interface
-
-import msgspec
 
 from core.canonical_json import digest
 from core.outbound.errors import RefusedError, printable
@@ -24,21 +20,10 @@ from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, RequestMethods
 from core.schema import audience, normalization
+from protocols.call_outcome import QUESTIONS, CallError, Outcome
+from protocols.list_pages import Item, ItemPage, KnownPages, Note, WantedCredential
 from protocols.recognition import Recognition
-from protocols.signature import ContextKind, Parameter, Signature
-
-OutcomeKind = Literal[
-    "ok",
-    "tool_error",
-    "invalid_arguments",
-    "needs_authorization",
-    "needs_input",
-    "unavailable",
-    "refused",
-    "cancelled",
-    "latent",
-    "unknown",
-]
+from protocols.signature import Parameter, Signature
 
 
 class Session(RequestMethods, Interface):
@@ -125,95 +110,7 @@ class Session(RequestMethods, Interface):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A harmless deviation, shown on the page of the run.
-
-    input: the path of the input that the note is about. proposal: the probably intended name.
-    """
-
-    code: str
-    message: str
-    input: str = ""
-    proposal: str = ""
-
-
-class WantedCredential(msgspec.Struct, frozen=True):
-    """The credential that a vendor requires. kind: "" if Pegboard has no such kind. name: of the header or
-    query parameter. words: the description for users."""
-
-    words: str
-    kind: Literal["", "bearer", "basic", "header", "query"] = ""
-    name: str = ""
-
-
-class Item(msgspec.Struct, frozen=True):
-    """A listed tool with its identity and digest, not yet decoded.
-
-    label: the vendor's version label, "" if the protocol has none. label_key: the sort key of labels of a
-    tool.
-    digest: SHA-256 (hex) of the canonical document. Different digests may be different spellings of the same
-    content; see `Protocol.content_digest`.
-    document: None for a page that is unchanged since an earlier run.
-    """
-
-    tool_id: str
-    label: str
-    label_key: tuple[int, ...]
-    digest: str
-    document: dict[str, Any] | None = None
-    notes: tuple[Note, ...] = ()
-
-
 MAX_USER_LENGTH = 200  # characters of the name of an agent's user
-UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-
-
-def identity(tool_id: str) -> str:
-    """Return the id for comparison: the case of a UUID does not matter."""
-    # The vendor's spelling is stored as well, because it is part of URLs and a server may be strict.
-    return tool_id.lower() if UUID.fullmatch(tool_id) else tool_id
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """An unreadable item. tool: the vendor's id, or `#n` for the n-th item of its page."""
-
-    tool: str
-    code: str
-    reason: str
-
-
-class Ending(StrEnum):
-    """The reason why a page is the last one. Only the sign of the protocol proves that the list is
-    complete."""
-
-    SIGN = "sign"
-    REPEATED = "repeated"  # the vendor repeated an earlier page
-    REFUSED = "refused"  # the vendor refused its own cursor
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of a list.
-
-    next: the cursor of the next page, None on the last one, for the reason in `ending`.
-    is_known: the last complete run read the same bytes, so every item is unchanged.
-    older: older versions of the items, if the list contains them; `Protocol.versions` returns them, too.
-    unread_kinds: kinds of items whose list could not be read; known items of these kinds stay.
-    """
-
-    items: Sequence[Item]
-    rejected: Sequence[Rejected] = ()
-    next: str | None = None
-    notes: Sequence[Note] = ()
-    cursor: str = ""
-    etag: str = ""
-    body_digest: str = ""
-    is_known: bool = False
-    older: Sequence[Item] = ()
-    ending: Ending = Ending.SIGN
-    unread_kinds: Collection[ContextKind] = ()
 
 
 class Subscription(Interface):
@@ -228,98 +125,6 @@ class Subscription(Interface):
     def take_updates(self) -> list[str]:
         """Return the addresses that were updated since the last time, without waiting."""
         ...
-
-
-class KnownPages(Interface):
-    """The pages of the last complete run, so that an unchanged page is not parsed again."""
-
-    count: int
-
-    def etag(self, cursor: str) -> str: ...
-
-    def recall(self, cursor: str, reply: Reply) -> Page | None:
-        """Return the page of an earlier run if `reply` is a 304 or has the same bytes, otherwise None."""
-        ...
-
-
-class NothingKnown:
-    """No known pages: for the first run, and for lists that are not cached."""
-
-    count = 0
-
-    def etag(self, cursor: str) -> str:
-        return ""
-
-    def recall(self, cursor: str, reply: Reply) -> Page | None:
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question of a call to a person: an answer that fits `schema`, or a visit to `url`.
-
-    check_url: where the state of an authorization at `provider` can be requested.
-    request: a question to the calling program and not to its user: `method` and `params` of the protocol.
-    """
-
-    id: str
-    message: str
-    schema: Mapping[str, Any] | None = None
-    url: str = ""
-    provider: str = ""
-    check_url: str = ""
-    request: Mapping[str, Any] | None = None
-
-
-# Kinds of questions that a tool may ask: a form to fill in, and an address to visit.
-QUESTIONS = ("form", "url")
-# The answer of a user who closed the question without a decision; None declines it.
-CLOSED: Mapping[str, Any] = {"pegboard/action": "cancel"}
-
-
-def is_withheld(answer: object) -> bool:
-    """Return whether the user declined or closed the question."""
-    return answer is None or answer == CLOSED
-
-
-class CallError(NamedTuple):
-    """A failure that a tool declares. is_transient: it is expected to pass by itself, None if undeclared.
-    details_schema: of the details beside the message, None if undeclared."""
-
-    code: str
-    description: str
-    is_transient: bool | None = False
-    details_schema: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of one call.
-
-    outputs: values by output name, including unknown outputs.
-    error: {"code", "message"}; for arguments also {"fields": {name: reason}}, and for a code of the vendor's
-    own {"vendor": {"code", "description"}}.
-    retry_after: seconds. can_retry: the same call may be sent again, because the vendor allows it or the tool
-    surely did not run; None if unknown. hint: the vendor's text for the model before a retry.
-    notes: tolerated deviations.
-    parsed: the values of outputs that are JSON in a text.
-    whole_output: the name of an output whose structured value is not an object and has no schema.
-    asks: questions that the call waits for. resume: the JSON state for `Protocol.resume`.
-    vendor_duration_ms: the duration that the vendor states.
-    """
-
-    outcome: OutcomeKind
-    outputs: Mapping[str, Any] = field(default_factory=dict)
-    error: Mapping[str, Any] | None = None
-    retry_after: float | None = None
-    can_retry: bool | None = None
-    hint: str = ""
-    notes: Sequence[Note] = ()
-    parsed: Mapping[str, Any] = field(default_factory=dict)
-    whole_output: str = ""
-    asks: Sequence[Ask] = ()
-    resume: Mapping[str, Any] | None = None
-    vendor_duration_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +240,7 @@ class Protocol(ABC):
         self.context = Context()
 
     @abstractmethod
-    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         """Yield all tools in pages, lazily. The caller stops endless lists: `paging.PageGuard`."""
 
     @classmethod
@@ -533,7 +338,7 @@ class Protocol(ABC):
         """Return one tool in its current version, or in the one labelled `label`."""
 
     @abstractmethod
-    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+    def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         """Yield all versions of a tool in pages; none if the vendor does not offer them."""
 
     @abstractmethod
@@ -642,24 +447,3 @@ class Protocol(ABC):
         self, session: Session, state: Mapping[str, Any]
     ) -> None:
         """Notify a vendor that waits for an answer that the call does not resume. state: as in `resume`."""
-
-
-class UnreadableItemError(Exception):
-    """An item cannot be stored in the catalog. Other items are not affected."""
-
-    def __init__(self, code: str, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
-
-
-def digest_as_read(document: str, revision: int) -> str:
-    """Return the digest of a version that a reader of this revision read again from a stored document."""
-    return digest({"document": document, "revision": revision})
-
-
-def is_digest_of(version: str, document: str, revision: int) -> bool:
-    """Return whether the digest of a version belongs to the digest of a document, at this or an older
-    revision."""
-    later = range(2, revision + 1)
-    return version == document or version in [digest_as_read(document, number) for number in later]

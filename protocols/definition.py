@@ -21,7 +21,9 @@ from core.translatable import mark as _
 from core.value_descriptions import describe_value
 from protocols import members
 from protocols import parameters as json_schema
-from protocols.base import Item, KnownPages, Note, Outcome, Page, Protocol, Session, UnreadableItemError
+from protocols.base import Protocol, Session
+from protocols.call_outcome import Outcome
+from protocols.list_pages import Item, ItemPage, KnownPages, Note, UnreadableItemError
 from protocols.signature import Signature
 
 TOOL, ACTIVITY, REASONING, OUTPUT = "_tool", "_activity", "_reasoningForCall", "_output"
@@ -103,13 +105,13 @@ class Definition(Protocol):
             "activity to it in an environment of the agent.",
         )
 
-    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         _refuse()
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         _refuse()
 
-    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+    def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         _refuse()
 
     def invoke(

@@ -10,7 +10,7 @@ from typing import Any
 from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.value_descriptions import describe_value
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 
 MAX_TEXT_BYTES = 32 * 1024  # bytes of UTF-8
 SURELY_SHORT = MAX_TEXT_BYTES // 4  # characters: one is at most four bytes, so these need no counting

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from core.outbound.errors import ProtocolViolationError, printable
 from core.strict_json import PartialDocument
-from protocols.base import Ending, Item, Note, Page, UnreadableItemError
+from protocols.list_pages import Ending, Item, ItemPage, Note, UnreadableItemError
 
 # It is part of an address, which servers limit to about 8 kB.
 MAX_CURSOR_LENGTH = 2048
@@ -37,7 +37,7 @@ class PageGuard:
         self._pages_without_a_new_tool = 0
         self._page_by_cursor: dict[str, int] = {}
 
-    def check(self, page: Page, *, tool_count: int) -> None:
+    def check(self, page: ItemPage, *, tool_count: int) -> None:
         """Check a page. tool_count: the number of different tools on this and earlier pages.
 
         Raises ProtocolViolationError: TOO_MANY_TOOLS, CURSOR_LOOP or NO_PROGRESS.

@@ -24,7 +24,7 @@ from core.schema import bounds, regular_expressions
 from core.schema.references import remote_reference
 from core.schema.shown_forms import only_form, shown_form
 from protocols import members
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.signature import AllowedValue, Parameter, ParameterType
 
 MAX_PROPERTIES = 1_000

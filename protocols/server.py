@@ -17,7 +17,8 @@ import msgspec
 from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
-from protocols.base import MAX_USER_LENGTH, QUESTIONS, Ask
+from protocols.base import MAX_USER_LENGTH
+from protocols.call_outcome import QUESTIONS, Ask
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"

@@ -38,7 +38,7 @@ from execution.user_grants import end_users
 from execution.user_grants.end_users import OnBehalfOf
 from people import audit
 from people.models import ApiKey, User
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.calls.arguments import UNKNOWN_INPUT
 from protocols.server import UnknownToolError
 from serving import names, stored_calls

@@ -12,7 +12,7 @@ from designer import exports
 from designer.exports import schema, wire
 from designer.signatures.effective import Effective, EffectiveInput, Hidden
 from execution.calls.checks import ArgumentsError
-from protocols.base import Note, Outcome
+from protocols.call_outcome import Outcome
 from protocols.calls.arguments import (
     arguments_to_send,
     find_problems,
@@ -20,6 +20,7 @@ from protocols.calls.arguments import (
     unknown_inputs,
     with_whole_numbers,
 )
+from protocols.list_pages import Note
 from protocols.signature import Signature
 from serving.released_documents import derived, wires
 

@@ -13,7 +13,8 @@ from execution.calls import masking
 from execution.threads import threads
 from people.models import ApiKey, User
 from protocols.acp.document import thread_state_schema
-from protocols.base import Note, ThreadState
+from protocols.base import ThreadState
+from protocols.list_pages import Note
 from protocols.server import UnknownToolError
 from serving.calls import Answer, answer_of, released_version, runtime_of
 from serving.released_documents import sealed

@@ -19,7 +19,7 @@ from catalog.models.circuit import OpenCircuit
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.retry_after import DAY
 from core.translatable import mark
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.calls.outcomes import CUT_OFF
 
 # A call with retries fails three times alone. A second one must fail before the vendor counts as unavailable.

@@ -7,7 +7,8 @@ from catalog.credentials.oauth import clients
 from catalog.models import Endpoint, KnownPage
 from core import canonical_json
 from core.outbound.reply import Reply
-from protocols.base import Item, Page, Protocol
+from protocols.base import Protocol
+from protocols.list_pages import Item, ItemPage
 
 
 class FirstPage:
@@ -15,13 +16,13 @@ class FirstPage:
 
     count = 1
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: ItemPage) -> None:
         self.page = page
 
     def etag(self, cursor: str) -> str:
         return "" if cursor else self.page.etag
 
-    def recall(self, cursor: str, reply: Reply) -> Page | None:
+    def recall(self, cursor: str, reply: Reply) -> ItemPage | None:
         digest = self.page.body_digest
         is_same = reply.status == 304 or (digest and hashlib.sha256(reply.body).hexdigest() == digest)
         return self.page if is_same and not cursor else None
@@ -40,13 +41,13 @@ class RememberedPages:
         page = self.pages.get(cursor)
         return page.etag if page else ""
 
-    def recall(self, cursor: str, reply: Reply) -> Page | None:
+    def recall(self, cursor: str, reply: Reply) -> ItemPage | None:
         page = self.pages.get(cursor)
         if page is None:
             return None
         if reply.status != 304 and hashlib.sha256(reply.body).hexdigest() != page.body_digest:
             return None
-        return Page(
+        return ItemPage(
             items=[Item(tool_id, "", (), "") for tool_id in page.tool_ids],
             next=page.next_cursor,
             cursor=cursor,

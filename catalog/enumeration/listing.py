@@ -7,10 +7,8 @@ read raises, and the catalog is left as it was.
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -20,30 +18,24 @@ from msgspec import structs
 
 from catalog import bounds
 from catalog.enumeration import known_pages, store
+from catalog.enumeration.assessing import assess_changes
+from catalog.enumeration.current_tools import CurrentTool, read_current_tools
+from catalog.enumeration.deadline import Deadline
 from catalog.enumeration.kept_replies import Replies
 from catalog.enumeration.known_pages import FirstPage, RememberedPages
-from catalog.enumeration.staging import (
-    Assessed,
-    Harvest,
-    Stage,
-    StagedTool,
-    staged_tool,
-)
-from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
+from catalog.enumeration.staging import Harvest, Stage, StagedTool, staged_tool
+from catalog.models import Finding, KnownPage, Rejection, Run, ToolVersion
 from catalog.models.findings import Severity
-from catalog.models.tools import ToolStatus, version_name
 from catalog.pictures.addresses import image_address
-from catalog.review import breaches
-from catalog.rules import assess, policy
-from catalog.rules.assess import OfferedVersion
 from catalog.rules.diff import compare
 from core import canonical_json
 from core.canonical_json import decoded
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.translatable import mark
-from protocols import base, signature
-from protocols.base import Ending, Item, Note, Page, Protocol, UnreadableItemError, identity
+from protocols import base, list_pages, signature
+from protocols.base import Protocol
+from protocols.list_pages import Ending, Item, ItemPage, Note, UnreadableItemError, identity
 from protocols.paging import PageGuard, note_on_ending
 
 # A list that changes while it is read gives no one moment. After so many tries it is left for later.
@@ -60,57 +52,6 @@ REST_CHANGED = Note(
 
 Progress = Callable[[int, int, int], None]
 OpenSession = Callable[[], AbstractContextManager[base.Session]]
-
-
-@dataclass(frozen=True, slots=True)
-class Current:
-    """The version of one tool that the vendor listed last, as stored in the catalog.
-
-    version: its key. in_effect: the current version, None if none was accepted.
-    """
-
-    pk: int
-    kind: str
-    is_active: bool
-    version: int
-    in_effect: int | None
-    label: str
-    label_key: list[int]
-    digest: str
-    listed_digest: str | None
-
-    @property
-    def newest_digest(self) -> str:
-        """The digest of the document that was listed last: it may differ from the version's in what makes no
-        version."""
-        return self.listed_digest or self.digest
-
-    def is_listed_as(self, digest: str, revision: int) -> bool:
-        """Return whether the digest alone shows that a document makes no version."""
-        return digest == self.listed_digest or base.is_digest_of(self.digest, digest, revision)
-
-
-def current_tools(endpoint: Endpoint, only: int | None = None) -> dict[str, Current]:
-    """The tools of the endpoint, or `only` one, by what identifies them; see `identity`."""
-    tools = Tool.objects.filter(endpoint=endpoint, **({} if only is None else {"pk": only}))
-    rows = tools.values_list(
-        *("tool_id", "pk", "kind", "status", "current_id", "stopped_id"),
-        *("current__label", "current__label_key", "current__digest", "listed__digest"),
-    )
-    current_by_tool: dict[str, Current] = {}
-    stopped: dict[int, tuple[str, bool]] = {}
-    for tool_id, pk, kind, status, current, kept_out, *digest_parts in rows.iterator(chunk_size=5_000):
-        tool, is_active = identity(tool_id), status == ToolStatus.ACTIVE
-        if kept_out:
-            stopped[kept_out] = tool, kept_out == current
-        current_by_tool[tool] = Current(pk, kind, is_active, current, current, *digest_parts)
-    for version in ToolVersion.objects.filter(pk__in=stopped).only("label", "label_key", "digest"):
-        tool, is_first = stopped[version.pk]
-        row = current_by_tool[tool]
-        in_effect = None if is_first else row.in_effect
-        digest_parts = [version.label, version.label_key, version.digest, row.listed_digest]
-        current_by_tool[tool] = Current(row.pk, row.kind, row.is_active, version.pk, in_effect, *digest_parts)
-    return current_by_tool
 
 
 def read(
@@ -138,7 +79,7 @@ def read(
             list_session = session if protocol.lists_at_once else replies.over(session, reader)
             minutes = run.endpoint.max_minutes
             ends_by_limit = time.monotonic() + minutes * 60 - replies.seconds_before
-            deadline = _Deadline(minutes, ends_by_limit, ends, protocol.way_to_less)
+            deadline = Deadline(minutes, ends_by_limit, ends, protocol.way_to_less)
             harvest = list_pass.read(list_session, deadline, progress)
             list_pass.look_again(session, replies)
             harvest.spool = stage.spool
@@ -161,29 +102,6 @@ def read_one(run: Run, protocol: Protocol, tool: int, item: Item) -> Harvest:
         list_pass = _Pass(run, protocol, RememberedPages(run.endpoint, ""), stage, only=tool)
         list_pass.take_alone(item)
         return list_pass.harvest
-
-
-@dataclass(frozen=True, slots=True)
-class _Deadline:
-    """The times on the monotonic clock when the whole enumeration and when this process must be over."""
-
-    minutes: int
-    ends: float
-    process_ends: float
-    way_to_less: str
-
-    def check(self, pages: int, seen: int) -> None:
-        now = time.monotonic()
-        if now > self.ends:
-            message = (
-                f"The list was not at its end after {self.minutes:,} minutes ({pages:,} pages). "
-                if self.minutes > 1
-                else f"The list was not at its end after 1 minute ({pages:,} pages). "
-            )
-            raise UnavailableError("DEADLINE", message + bounds.way_out("max_minutes"))
-        if now > self.process_ends:
-            message = f"The list was not at its end in the time that one process has ({seen:,} tools). "
-            raise UnavailableError("DEADLINE", (message + self.way_to_less).rstrip())
 
 
 def _on_page(number: int, error: ProtocolError) -> str:
@@ -215,15 +133,14 @@ class _Pass:
         self.waiting: dict[str, Item] = {}
         self.staged: dict[str, str] = {}
         self.pages: list[KnownPage] = []
-        self.first: Page | None = None
+        self.first: ItemPage | None = None
         self.ending = Ending.SIGN
-        self.policy = policy.with_defaults(run.endpoint.policy)
         # The reader has changed since then. Numbered versions stay as they were read, because one number with
         # two meanings would look like a broken promise.
         self.reads_again = run.endpoint.read_revision < protocol.revision
         self.understood_anew: set[str] = set()
 
-    def read(self, session: base.Session, deadline: _Deadline, progress: Progress) -> Harvest:
+    def read(self, session: base.Session, deadline: Deadline, progress: Progress) -> Harvest:
         guard = PageGuard(self.run.endpoint.max_tools, bounds.way_out("max_tools"))
         for number, page in enumerate(self._fetch_pages(session), start=1):
             self.first = self.first or page
@@ -246,7 +163,7 @@ class _Pass:
         self.harvest.rejections = list(self.refused.values())
         self._count(self.seen.keys() - self.refused.keys())
 
-    def _fetch_pages(self, session: base.Session) -> Iterator[Page]:
+    def _fetch_pages(self, session: base.Session) -> Iterator[ItemPage]:
         try:
             yield from self.protocol.enumerate(session, self.known)
         except ProtocolError as exc:
@@ -271,7 +188,7 @@ class _Pass:
         # changed since.
         if replies.used:
             message = "Continued from the replies that the previous run had read before it failed."
-            self._note(Note("RESUMED", message))
+            self.harvest.note(Note("RESUMED", message))
         elif self.harvest.pages == 1 or self._is_as_remembered(self.harvest.known_pages):
             return
         pages = self.protocol.enumerate(session, FirstPage(self.first))
@@ -304,17 +221,17 @@ class _Pass:
         return canonical_json.digest(sorted(digests.items()))
 
     @cached_property
-    def current(self) -> dict[str, Current]:
+    def current(self) -> dict[str, CurrentTool]:
         # Not read at all when every page is known from the last complete run.
-        return current_tools(self.run.endpoint, self.only)
+        return read_current_tools(self.run.endpoint, self.only)
 
-    def _take(self, page: Page, number: int) -> None:
+    def _take(self, page: ItemPage, number: int) -> None:
         self.harvest.pages = number
         if page.ending is not Ending.SIGN:  # of any of the vendor's lists
             self.ending = page.ending
         self.unread_kinds.update(page.unread_kinds)
         for note in page.notes:
-            self._note(note)
+            self.harvest.note(note)
         for rejected in page.rejected:
             name = rejected.tool
             if name.startswith("#"):
@@ -340,7 +257,7 @@ class _Pass:
     def _take_item(self, item: Item) -> None:
         tool = identity(item.tool_id)
         for note in item.notes:
-            self._note(note)
+            self.harvest.note(note)
             self.odd.add(tool)
         if tool in self.seen:
             self._take_again(tool, item.digest)
@@ -363,7 +280,7 @@ class _Pass:
         elif not self._is_held(item.digest, current):
             self._refuse_older(item, current)
 
-    def _is_held(self, digest: str, held: Current) -> bool:
+    def _is_held(self, digest: str, held: CurrentTool) -> bool:
         return held.is_listed_as(digest, self.protocol.revision)
 
     def _take_again(self, tool: str, digest: str) -> None:
@@ -373,17 +290,17 @@ class _Pass:
         seen_digest = self.seen[tool]
         earlier_digest = seen_digest or self.current[tool].newest_digest
         if any(
-            base.is_digest_of(*pair, self.protocol.revision)
+            list_pages.is_digest_of(*pair, self.protocol.revision)
             for pair in ((digest, earlier_digest), (earlier_digest, digest))
         ):
             # By mistake, or because the tool moved to a later page during the enumeration.
             self.is_doubtful = self.harvest.pages > 1
-            self._note(Note("DUP_TOOL", f"The tool {tool} is listed twice, the same both times."))
+            self.harvest.note(Note("DUP_TOOL", f"The tool {tool} is listed twice, the same both times."))
         else:
             reason = "Two different tools were listed with this id, so neither was taken."
             self._refuse(tool, "DUP_CONFLICT", reason)
 
-    def _refuse_older(self, item: Item, held: Current) -> None:
+    def _refuse_older(self, item: Item, held: CurrentTool) -> None:
         reason = (
             f"The vendor now lists version {item.label}, but version {held.label} was published before. "
             f"Version {held.label} stays."
@@ -409,13 +326,7 @@ class _Pass:
         if tool not in self.refused:
             self.refused[tool] = Rejection(run=self.run, tool=name[:300], code=code, reason=reason)
 
-    def _note(self, note: Note) -> None:
-        notes_of_tool = self.harvest.notes.setdefault(
-            note.code, {"code": note.code, "message": note.message, "count": 0}
-        )
-        notes_of_tool["count"] = int(str(notes_of_tool["count"])) + 1
-
-    def _known_page(self, page: Page) -> KnownPage:
+    def _known_page(self, page: ItemPage) -> KnownPage:
         return KnownPage(
             endpoint=self.run.endpoint,
             reader=self.known.reader,
@@ -439,7 +350,10 @@ class _Pass:
             self.staged |= {tool: row.tool_id for tool, row in staged}
             self.stage.put([row for _, row in staged])
         self.stage.settle()
-        self._assess(changed)
+        if changed:
+            findings, assessed = assess_changes(self.run, self.protocol.promises, self.current, changed)
+            self.harvest.findings += findings
+            self.harvest.assessed |= assessed
 
     def _without_new_version(self) -> set[str]:
         """Return the waiting tools that are the same as their version, for models and for calls."""
@@ -476,7 +390,7 @@ class _Pass:
             elif listed_raw is None or whole_digest != self.protocol.whole_digest(decoded(listed_raw)):
                 relisted[tool_pk] = item
                 self._note_image(tool_pk, item)
-                self._note(REST_CHANGED)
+                self.harvest.note(REST_CHANGED)
         self.stage.put_relisted(relisted)
         self.harvest.relisted |= relisted.keys()
         return unchanged
@@ -511,50 +425,12 @@ class _Pass:
                 self._refuse(item.tool_id, exc.code, exc.reason)
                 continue
             for note in notes:
-                self._note(note)
+                self.harvest.note(note)
             if tool in self.understood_anew:
                 # Another version out of the same document.
-                digest = base.digest_as_read(item.digest, self.protocol.revision)
+                digest = list_pages.digest_as_read(item.digest, self.protocol.revision)
                 item = structs.replace(item, digest=digest)
             yield tool, staged_tool(current.pk if current else None, item, signature)
-
-    def _assess(self, changed: list[tuple[str, StagedTool]]) -> None:
-        # A broken promise becomes a finding; what the endpoint's policy does not let through is stopped.
-        if not changed:
-            return
-        version_ids = [pk for tool, _ in changed if (pk := self.current[tool].in_effect)]
-        before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=version_ids)}
-        under_label = self._under_label([row for _, row in changed])
-        for tool, row in changed:
-            pk = self.current[tool].pk
-            old, texts = before.get(pk), under_label[pk]
-            failpoint("compare")
-            assessment = assess.assess(
-                OfferedVersion(old.decoded(), old.label, old.digest) if old else None,
-                OfferedVersion(signature.from_json(row.signature), row.label, row.digest),
-                promised=self.protocol.promises,
-                is_rewritten=bool(texts) and row.signature not in texts,
-            )
-            for breach in assessment.breaches:
-                self.harvest.findings.append(breaches.finding(self.run, pk, breach, old.pk if old else None))
-            stop = assessment.stop(self.policy)
-            if stop or assessment.alarms:
-                name = version_name(row.label, len(texts), timezone.now()) if row.label else ""
-                self.harvest.assessed[pk] = Assessed(stop, name, assess.to_json(assessment.alarms))
-
-    def _under_label(self, changed: Sequence[StagedTool]) -> dict[int, list[str]]:
-        # The stored signatures by tool that have the same version label as the staged one.
-        labels = {
-            staged_tool.tool_pk: staged_tool.label
-            for staged_tool in changed
-            if staged_tool.tool_pk and staged_tool.label
-        }
-        rows = ToolVersion.objects.filter(tool__in=labels, label__in=set(labels.values())).order_by()
-        texts_by_tool: dict[int, list[str]] = defaultdict(list)
-        for tool, label, text in rows.values_list("tool_id", "label", "signature") if labels else ():
-            if labels[tool] == label:
-                texts_by_tool[tool].append(text)
-        return texts_by_tool
 
     def _conclude(self) -> None:
         # Every tool seen is exactly one of added, changed, unchanged and refused.
@@ -568,15 +444,7 @@ class _Pass:
         accepted = self.seen.keys() - self.refused.keys()
         self._count(accepted)
         refused = {stored.pk for tool, stored in self.current.items() if tool in self.refused}
-        harvest.findings = [
-            entry
-            for entry in harvest.findings
-            if entry.code == "VERSION_BACK" or entry.tool_id not in refused
-        ]
-        harvest.respelt = {pk: entry for pk, entry in harvest.respelt.items() if pk not in refused}
-        harvest.relisted -= refused
-        harvest.as_version -= refused
-        harvest.images = {pk: image for pk, image in harvest.images.items() if pk not in refused}
+        harvest.drop_refused(refused)
         harvest.was_active = sum(row.is_active for row in self.current.values())
         harvest.missing = [
             row.pk
@@ -616,12 +484,12 @@ class _Pass:
         # A tool that is not in the list may follow its end, may have moved while it was read, or lost its id.
         harvest = self.harvest
         if note := note_on_ending(self.ending):
-            self._note(note)
+            self.harvest.note(note)
             harvest.missing = []
         if harvest.missing and harvest.pages > 1:
             self.is_doubtful = True
         if 0 < len(harvest.missing) <= self.nameless:
-            self._note(
+            self.harvest.note(
                 Note(
                     "MAY_BE_MISSING",
                     f"Known tools that are not in the list: {len(harvest.missing):,}. They may be among the "

@@ -34,7 +34,7 @@ from core.canonical_json import decoded
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from protocols import base
-from protocols.base import Item, Page, UnreadableItemError
+from protocols.list_pages import Item, ItemPage, UnreadableItemError
 from protocols.paging import PageGuard
 from protocols.signature import Signature
 
@@ -131,7 +131,7 @@ class _HistoryReader:
         return tools[BATCH - 1].pk if len(tools) > BATCH else None
 
     def _read_history(self, session: base.Session, tool: Tool) -> None:
-        pages: list[Page] = []
+        pages: list[ItemPage] = []
         is_final = True
         try:
             pages.extend(self._pages(session, tool))
@@ -151,7 +151,7 @@ class _HistoryReader:
         self.failed = 0 if has_told else self.failed + (not is_final)
         self.silent = 0 if has_told else self.silent + is_final
 
-    def _pages(self, session: base.Session, tool: Tool) -> Iterator[Page]:
+    def _pages(self, session: base.Session, tool: Tool) -> Iterator[ItemPage]:
         guard = PageGuard()
         count = 0
         for page in self.protocol.versions(session, tool.tool_id):

@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 
 from catalog import bounds, worker_audit
 from catalog.credentials import circuit_breaker, sessions
-from catalog.enumeration import listing, store
+from catalog.enumeration import current_tools, listing, store
 from catalog.enumeration.merge import merge
 from catalog.enumeration.staging import Stage
 from catalog.models import Finding, KnownPage, ListFetch, Run, Tool, ToolFetch
@@ -35,7 +35,8 @@ from core.errors import DomainError
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.limits import Limits
 from core.postgresql.base import give_back
-from protocols.base import Item, NothingKnown, Protocol, Session, UnreadableItemError, identity
+from protocols.base import Protocol, Session
+from protocols.list_pages import Item, NothingKnown, UnreadableItemError, identity
 from protocols.paging import PageGuard
 
 logger = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ def _fetch_tool(tool: Tool) -> Fetched:
 
 def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
     endpoint = tool.endpoint
-    tool_list = _ListedTools(listing.current_tools(endpoint))
+    tool_list = _ListedTools(current_tools.read_current_tools(endpoint))
     with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
         give_back()
         tool_list.read(protocol, session, endpoint.max_tools)
@@ -170,7 +171,7 @@ def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
 class _ListedTools:
     """The listed versions of known tools. Only changed ones are stored completely."""
 
-    def __init__(self, held: Mapping[str, listing.Current]) -> None:
+    def __init__(self, held: Mapping[str, current_tools.CurrentTool]) -> None:
         self.held = {name: current for name, current in held.items() if current.is_active}
         self.digests: dict[str, str] = {}
         self.refused: dict[str, Fetched] = {}
@@ -230,7 +231,7 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetche
         Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         if not store.as_it_was_read(run).filter(removed_at=None).exists():
             raise store.EndpointMovedError
-        versions = listing.current_tools(run.endpoint, tool.pk).values()
+        versions = current_tools.read_current_tools(run.endpoint, tool.pk).values()
         if any(version.is_listed_as(item.digest, protocol.revision) for version in versions):
             return Fetched()
         with transaction.atomic():

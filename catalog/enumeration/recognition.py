@@ -14,7 +14,8 @@ from catalog.models import Endpoint
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.limits import DEFAULT_LIMITS
-from protocols.base import NothingKnown, Protocol
+from protocols.base import Protocol
+from protocols.list_pages import NothingKnown
 
 SECONDS_OF_EACH = 4.0
 LIMITS = replace(DEFAULT_LIMITS, request=SECONDS_OF_EACH, session=SECONDS_OF_EACH, backoff=())

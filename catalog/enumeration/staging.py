@@ -9,7 +9,7 @@ while staging, so that a new tool and its first version, which refer to each oth
 
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,7 +29,7 @@ from core.canonical_json import canonical, decoded
 from core.failpoints import failpoint
 from core.server_session import session_of
 from protocols import signature
-from protocols.base import Item
+from protocols.list_pages import Item, Note
 from protocols.signature import Signature
 
 
@@ -123,6 +123,21 @@ class Harvest:
     known_pages: list[KnownPage] = field(default_factory=list)
     assessed: dict[int, Assessed] = field(default_factory=dict)
     spool: "Spool | None" = None
+
+    def note(self, note: Note) -> None:
+        """Count a deviation. Its first message stays."""
+        facts = self.notes.setdefault(note.code, {"code": note.code, "message": note.message, "count": 0})
+        facts["count"] = int(str(facts["count"])) + 1
+
+    def drop_refused(self, refused: Collection[int]) -> None:
+        """Leave these tools as they are stored. A refused older version is still reported."""
+        self.findings = [
+            row for row in self.findings if row.code == "VERSION_BACK" or row.tool_id not in refused
+        ]
+        self.respelt = {pk: tool_id for pk, tool_id in self.respelt.items() if pk not in refused}
+        self.relisted.difference_update(refused)
+        self.as_version.difference_update(refused)
+        self.images = {pk: image for pk, image in self.images.items() if pk not in refused}
 
 
 COLUMNS = ", ".join(StagedTool.__struct_fields__)

@@ -30,7 +30,7 @@ from catalog.review import breaches
 from core.errors import DomainError
 from core.failpoints import failpoint
 from core.metrics import Counter
-from protocols.base import identity
+from protocols.list_pages import identity
 
 # A readable number. A list in which everything is faulty must not fill the table.
 REJECTIONS_KEPT = 1_000

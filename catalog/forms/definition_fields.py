@@ -25,8 +25,8 @@ from core.schema import rows, spelling
 from core.schema.rows import KINDS, Row, RowError
 from people.forms import OperationForm, form_field
 from protocols import definition
-from protocols.base import UnreadableItemError
 from protocols.definition import Parts
+from protocols.list_pages import UnreadableItemError
 
 MAX_JSON_LENGTH = 1_000_000
 SPARE, MORE, MAX_ROWS = 2, 3, 1_000

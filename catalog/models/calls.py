@@ -15,7 +15,7 @@ from catalog.models.threads import MadeInTeams, Thread
 from catalog.models.tools import Tool, ToolVersion
 from catalog.rules.retries import RetryTerms
 from people.models import ApiKey, Membership, User
-from protocols.base import OutcomeKind
+from protocols.call_outcome import OutcomeKind
 
 OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
 
@@ -70,7 +70,7 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question, as in `protocols.base.Ask`. `request` is for the calling program."""
+    """A question, as in `protocols.call_outcome.Ask`. `request` is for the calling program."""
 
     id: str
     message: str
@@ -127,6 +127,13 @@ class ExampleQuerySet(models.QuerySet["Example"]):
         teams = Membership.objects.filter(user=user).values("team")
         teammates = Membership.objects.filter(user=OuterRef("created_by"), team__in=teams)
         return self.filter(Q(created_by=user) | Q(Exists(teammates)))
+
+
+# Columns that a call has in common with its continuation.
+_INHERITED = (
+    *("tool", "version", "arguments", "reasoning", "deadline_seconds", "on_behalf_of", "retry", "site"),
+    *("thread", "activity", "environment"),
+)
 
 
 class Call(models.Model):
@@ -301,6 +308,10 @@ class Call(models.Model):
         """The id of the key that started this call, or the one that it continues or is a step of; 0 for a
         user."""
         return (self.api_key_id or 0) if self.first_key is None else self.first_key
+
+    def continuation(self, **columns: Any) -> "Call":
+        """Return an unsaved call that continues this one, with its tool, inputs and settings."""
+        return Call(continues=self, **{name: getattr(self, name) for name in _INHERITED}, **columns)
 
     def inherit_starter(self) -> None:
         origin = self.continues or self.parent

@@ -7,7 +7,7 @@ sent, with an HTTP status.
 
 from collections.abc import Iterable, Mapping
 
-from protocols.base import CallError
+from protocols.call_outcome import CallError
 
 _FIELDS = {"type": "object", "additionalProperties": {"type": "string"}}
 

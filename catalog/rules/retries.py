@@ -12,7 +12,7 @@ import msgspec
 from core.errors import invalid
 from core.translatable import Wording
 from core.translatable import mark as _
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.signature import Annotations
 
 When = Literal["none", "safe", "all"]

@@ -5,21 +5,14 @@ candidates of an engine are as good as exact scores of everything.
 """
 
 import heapq
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from catalog.search import meanings, orders, question, ranker, ranking, vocabulary
 from catalog.search.cosines import Cosines
 from catalog.search.engines import Candidate, Reader
-from catalog.search.fit import (
-    FIRST,
-    FitFeatures,
-    Reasons,
-    find_reasons,
-    fits_badly,
-    share_of,
-)
+from catalog.search.fit import FIRST, Concept, FitFeatures, Reasons, find_reasons, fits_badly, share_of
 from catalog.search.job_words import JobWords
 from catalog.search.ranker import Features, RankedQuestion
 from catalog.search.scope import Scope
@@ -154,63 +147,96 @@ def rank(
     exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
     concepts = question.find_concepts(asked, known_words, terms, tool_count)
     rephrased_text = question.rephrase(asked, text) if len(concepts) <= ranker.MAX_CONCEPTS else ""
-    all_cosines = meanings.compare(text, rephrased_text, scope, exact)
-    if scope.has_labels and all_cosines.typed:
-        # Vectors know no labels.
-        labelled = reader.tools_in(scope.among_only(list(all_cosines.typed)), len(all_cosines.typed))
-        all_cosines = all_cosines.among(labelled)
-    cosines = all_cosines.typed
-    if near := cosines.keys() - exact.keys():
+    cosines = _compare_meanings(text, rephrased_text, scope, exact, reader)
+    if near := cosines.typed.keys() - exact.keys():
         among = replace(scope, among=list(near))
         exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
     vectors = _read_vectors(list(exact.values()), reader)
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
+    act = ranker.find_act(asked.runs)
+    ranked_question = _describe_question(concepts, keyed_gains, scores, cosines, vectors, act)
     features: dict[int, Features] = {}
-    first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
-    ranked_question = RankedQuestion(
-        concepts,
-        keyed_gains,
-        max(scores.values(), default=0.0),
-        max(cosines.values(), default=0.0),
-        max((share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0),
-        ranker.find_act(asked.runs),
-    )
-    if cosines:
-        word_scores, scores = (
-            scores,
-            meanings.fuse(scores, all_cosines.mean(), concepts, ranked_question.covered),
-        )
-        if ranked_question.is_short:
-            leading = heapq.nlargest(ranker.RERANKED, scores, key=lambda tool: scores[tool])
-            features = ranker.find_all_features(ranked_question, leading, word_scores, all_cosines, vectors)
-        if is_reranked:
-            scores = ranker.order(scores, features, ranked_question.covered)
+    if cosines.typed:
+        scores, features = _add_meanings(scores, ranked_question, cosines, vectors, is_reranked=is_reranked)
     scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
     # The index may be some seconds behind, the database is not.
+    tools = _without_far(orders.in_scope(list(scores), scope), exact, cosines.rephrased)
     hits = [
         Hit(
             tool not in same,
             tool not in alike,
-            tool not in exact and tool not in cosines,
+            tool not in exact and tool not in cosines.typed,
             -round(scores[tool], 5),
             tool,
         )
-        for tool in _without_far(orders.in_scope(list(scores), scope), exact, all_cosines.rephrased)
+        for tool in tools
     ]
+    stems = question.find_stems(asked, known_words, terms)
     return Ranking(
         sorted(hits),
         terms.unmatched,
         terms.repaired,
         ranked_question,
         vectors,
-        all_cosines,
+        cosines,
         features,
         weights=terms.stress,
-        stems=question.find_stems(asked, known_words, terms),
+        stems=stems,
     )
+
+
+def _compare_meanings(
+    text: str, rephrased_text: str, scope: Scope, exact: Mapping[int, Candidate], reader: Reader
+) -> Cosines:
+    """Compare the meaning of the text with those of tools in the scope."""
+    cosines = meanings.compare(text, rephrased_text, scope, exact)
+    if scope.has_labels and cosines.typed:
+        # Vectors know no labels.
+        labelled = reader.tools_in(scope.among_only(list(cosines.typed)), len(cosines.typed))
+        cosines = cosines.among(labelled)
+    return cosines
+
+
+def _describe_question(
+    concepts: Sequence[Concept[bytes]],
+    gains: Mapping[bytes, float],
+    scores: Mapping[int, float],
+    cosines: Cosines,
+    vectors: Mapping[int, bytes],
+    act: str,
+) -> RankedQuestion:
+    """Return the question with the best score, the nearest meaning and the best share of its concepts."""
+    first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
+    return RankedQuestion(
+        concepts,
+        gains,
+        max(scores.values(), default=0.0),
+        max(cosines.typed.values(), default=0.0),
+        max((share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0),
+        act,
+    )
+
+
+def _add_meanings(
+    word_scores: dict[int, float],
+    ranked_question: RankedQuestion,
+    cosines: Cosines,
+    vectors: dict[int, bytes],
+    *,
+    is_reranked: bool,
+) -> tuple[dict[int, float], dict[int, Features]]:
+    """Return scores by words and meanings, and the features of the tools that the ranker has ordered."""
+    features: dict[int, Features] = {}
+    scores = meanings.fuse(word_scores, cosines.mean(), ranked_question.concepts, ranked_question.covered)
+    if ranked_question.is_short:
+        leading = heapq.nlargest(ranker.RERANKED, scores, key=lambda tool: scores[tool])
+        features = ranker.find_all_features(ranked_question, leading, word_scores, cosines, vectors)
+    if is_reranked:
+        scores = ranker.order(scores, features, ranked_question.covered)
+    return scores, features
 
 
 def _without_far(tools: list[int], exact: Collection[int], cosines: Mapping[int, float]) -> list[int]:

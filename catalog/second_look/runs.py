@@ -30,7 +30,7 @@ from msgspec import structs
 from catalog import worker_audit
 from catalog.credentials import sessions
 from catalog.credentials.circuit_breaker import is_about_token
-from catalog.enumeration import listing
+from catalog.enumeration import current_tools
 from catalog.enumeration.lease import LostLeaseError
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
 from catalog.models.findings import FindingState
@@ -48,8 +48,8 @@ from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.session import AGENT
 from people import audit
 from people.models import User
-from protocols import base, signature
-from protocols.base import Item, NothingKnown, UnreadableItemError, identity
+from protocols import list_pages, signature
+from protocols.list_pages import Item, NothingKnown, UnreadableItemError, identity
 from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
@@ -236,7 +236,7 @@ class _Look:
         self.row = look
         self.endpoint = look.endpoint
         self.protocol = self.endpoint.speak()
-        current = listing.current_tools(self.endpoint)
+        current = current_tools.read_current_tools(self.endpoint)
         self.own_tools = {tool: own_tool for tool, own_tool in current.items() if own_tool.is_active}
         earlier_findings = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
         self.reported_subjects = set(earlier_findings.values_list("tool_id", "subject"))
@@ -340,7 +340,7 @@ class _Look:
                 and (
                     item.digest == difference.item.digest
                     if is_other
-                    else base.is_digest_of(difference.version.digest, item.digest, revision)
+                    else list_pages.is_digest_of(difference.version.digest, item.digest, revision)
                 )
             ]
         return steady

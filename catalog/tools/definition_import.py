@@ -18,8 +18,8 @@ from core.outbound.errors import printable
 from core.query_deadline import long_transaction
 from people.models import User
 from protocols import definition
-from protocols.base import UnreadableItemError
 from protocols.definition import Parts
+from protocols.list_pages import UnreadableItemError
 
 MAX_TOOLS = 200
 MEMBERS: dict[str, type] = {

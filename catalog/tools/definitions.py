@@ -33,8 +33,8 @@ from people import audit
 from people.audit import edit_conflicts
 from people.models import AuditEntry, User
 from protocols import definition, signature
-from protocols.base import UnreadableItemError
 from protocols.definition import Definition, Parts
+from protocols.list_pages import UnreadableItemError
 
 SLUG = "defined-here"
 MAX_TITLE_LENGTH = 200

@@ -13,7 +13,8 @@ from catalog.token_estimate import tokens_of
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
 from core.outbound.policy import AddressSource, Door, policy_for
-from protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError, WantedCredential
+from protocols.base import Protocol
+from protocols.list_pages import Item, ItemPage, NothingKnown, UnreadableItemError, WantedCredential
 from protocols.paging import note_on_ending
 
 # A preview needs only a sample. The enumeration has other limits.
@@ -112,7 +113,7 @@ class _Gathering:
         self.notes: dict[str, dict[str, str | int]] = {}
         self.ends = time.monotonic() + SECONDS
 
-    def bounded(self, pages: Iterator[Page]) -> Iterator[Page]:
+    def bounded(self, pages: Iterator[ItemPage]) -> Iterator[ItemPage]:
         for number, page in enumerate(pages, start=1):
             yield page
             is_long = number >= MAX_PAGES or self.preview.tools >= MAX_TOOLS
@@ -120,7 +121,7 @@ class _Gathering:
                 self.preview.is_complete = False
                 return
 
-    def take(self, page: Page) -> None:
+    def take(self, page: ItemPage) -> None:
         ending = note_on_ending(page.ending)
         for note in [*page.notes, *([ending] if ending else [])]:
             self._note(note.code, note.message)

@@ -9,7 +9,6 @@ import copy
 import json as jsonlib
 import math
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
@@ -19,7 +18,6 @@ from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
-from urllib.parse import unquote
 
 from urllib3 import HTTPHeaderDict
 
@@ -27,12 +25,7 @@ from core.outbound.addresses import CheckedUrl, Policy, check_url
 from core.outbound.challenges import wants_more_scope
 from core.outbound.connection import Connection, Resolver, system_resolver
 from core.outbound.connection_pool import KeptFor
-from core.outbound.errors import (
-    ProtocolError,
-    RefusedError,
-    UnavailableError,
-    printable,
-)
+from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.exchange import Exchange, glimpse, recorded, with_rest
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
 from core.outbound.listening import Listening, Together
@@ -54,11 +47,9 @@ from core.outbound.response import Incoming, read_body, with_converted_errors
 from core.outbound.rest import Line, Rest
 from core.outbound.secret_echo import SecretScanner
 from core.outbound.sockets import ClientCertificate
+from core.outbound.targets import request_target
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "PROXY", "RATE_LIMITED"}
-_PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
-_QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
-_METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 # For the closing requests of an interrupted session.
 PARTING_SECONDS = 5.0
 # Waits up to the first number of seconds until a request that takes up to the second may be sent.
@@ -321,17 +312,7 @@ class Session(RequestMethods):
         return full_reply
 
     def send(self, request: Request) -> Reply:
-        if request.method not in _METHODS or not _QUERY.fullmatch(request.query):
-            raise RefusedError("REQUEST", "The request contains characters that HTTP does not allow there.")
-        dots = any(unquote(segment) in {".", ".."} for segment in request.path.split("/"))
-        if dots or not _PATH.fullmatch(request.path):
-            path = printable(request.path)
-            raise RefusedError("PATH", f"The path {path} would leave the endpoint's address.")
-        # Parameters of the address are added, unless the request has parameters of the same name.
-        names = {part.partition("=")[0] for part in request.query.split("&")}
-        fixed_parts = [part for part in self._url.query.split("&") if part.partition("=")[0] not in names]
-        query = "&".join(part for part in (*fixed_parts, request.query) if part)
-        target = (self._url.path + request.path or "/") + (f"?{query}" if query else "")
+        target = request_target(self._url, request)
         for pause in self._limits.backoff if request.is_repeatable else ():
             try:
                 return self._exchange(request, target)

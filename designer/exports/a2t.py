@@ -22,7 +22,7 @@ from designer.signatures.effective import Effective, EffectiveInput
 from protocols import parameters
 from protocols.a2t import document
 from protocols.a2t.wire import INPUTS, OUTPUTS, page
-from protocols.base import UUID
+from protocols.list_pages import UUID
 from protocols.signature import Parameter
 
 CONTRACT = contracts.load("a2t")

@@ -33,7 +33,7 @@ from designer.signatures import model_names
 from designer.signatures.words import NOTHING, Words, merged
 from people.models import Team, User
 from protocols import definition
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 
 SCHEMA = "pegboard.agent/1"
 # Each string of the file has its own limit, or a single one could fill it.

@@ -13,7 +13,7 @@ from core.content_cache import ContentCache
 from core.content_cache import digest as content_digest
 from designer.exports import a2t, base, oxp, transfers
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 
 # The protocols whose clients know versions.
 _FORMATS = (a2t.FORMAT, oxp.FORMAT)

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +19,7 @@ from designer.releases.channels import ChannelState
 from designer.releases.readable_diff import compare_for_people
 from designer.views import release_changes
 from designer.views.chosen_agent import find_agent
-from people.models import Role
+from people.models import Role, User
 from people.permissions import person, requires
 
 PAGE_SIZE = 50
@@ -48,6 +48,18 @@ def channel_list(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect(f"/agents/{slug}/channels/{name}/?{release_query}")
 
 
+def _move_channel(agent: Agent, name: str, data: Mapping[str, Any], actor: User) -> str:
+    """Move the channel as its form states, and return the message about it. Raises DomainError."""
+    release = agent.releases.filter(number=data["release"]).first()
+    if release is None and data["release"]:
+        raise DomainError("unknown_release", _("There is no such release of this agent."))
+    channels.move(agent, name, actor=actor, release=release, note=data["note"], expected=data["led_to"])
+    if release is None:
+        return _("“{channel}” is closed. Runtimes get the change immediately.").format(channel=name)
+    message = _("“{channel}” now points to release {number}. Runtimes get the change immediately.")
+    return message.format(channel=name, number=release.number)
+
+
 @requires(write=Role.DESIGNER)
 def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
     """Return the page of a channel: its release, the changes that moving it would bring, and every move so
@@ -58,28 +70,8 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         raise Http404
     form = MoveChannelForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        release = agent.releases.filter(number=form.cleaned_data["release"]).first()
         with form.catch_errors():
-            if release is None and form.cleaned_data["release"]:
-                raise DomainError("unknown_release", _("There is no such release of this agent."))
-            channels.move(
-                agent,
-                channel,
-                actor=person(request),
-                release=release,
-                note=form.cleaned_data["note"],
-                expected=form.cleaned_data["led_to"],
-            )
-            if release:
-                message = _(
-                    "“{channel}” now points to release {number}. Runtimes get the change immediately."
-                )
-                message = message.format(channel=channel, number=release.number)
-            else:
-                message = _("“{channel}” is closed. Runtimes get the change immediately.").format(
-                    channel=channel
-                )
-            messages.success(request, message)
+            messages.success(request, _move_channel(agent, channel, form.cleaned_data, person(request)))
             return redirect("release-list", agent.slug)
     now = channels.state(agent, channel)
     release_number = number_in(request.POST.get("release", "") or request.GET.get("release", ""))

@@ -19,7 +19,7 @@ from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
 from core.outbound.session import Session
 from execution.activities.picking import ActivityFault
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.signature import Annotations, Signature
 
 # Opens a conversation, which adds its exchanges to the list and keeps to the limits.

@@ -23,8 +23,9 @@ from execution.activities.conversions import UnfitValueError
 from execution.activities.nesting import MAX_DEPTH
 from execution.activities.picking import ActivityStep, Source, Steps, picked
 from execution.user_grants.context import USER
-from protocols.base import Ask, Note, Outcome, OutcomeKind
+from protocols.call_outcome import Ask, Outcome, OutcomeKind
 from protocols.calls import outcomes
+from protocols.list_pages import Note
 from protocols.signature import Parameter, Signature
 
 # Outcomes of a step that stopped with a question.

@@ -25,8 +25,9 @@ from execution.activities.base import ActivityKind, ActivityWork
 from execution.activities.conversions import UnfitValueError
 from execution.activities.http_request import Template
 from execution.activities.picking import ActivityFault
-from protocols.base import Note, Outcome
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
+from protocols.list_pages import Note
 from protocols.signature import Annotations, Signature
 
 # The session itself raises errors for the others: unauthorized, wait, or unavailable.

@@ -23,7 +23,7 @@ from core.translatable import mark as _
 from execution.activities import conversions, picking
 from execution.activities.conversions import UnfitValueError
 from execution.activities.picking import ActivityFault, Reach, Source
-from protocols.base import OutcomeKind
+from protocols.call_outcome import OutcomeKind
 from protocols.signature import Parameter, Signature
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

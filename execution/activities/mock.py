@@ -15,7 +15,7 @@ from core import redis_client
 from execution.activities.base import ActivityKind, ActivityWork
 from execution.activities.mocks import answers
 from execution.activities.mocks.situations import Interrupt, Situation
-from protocols.base import Outcome, is_withheld
+from protocols.call_outcome import Outcome, is_withheld
 from protocols.calls import outcomes
 from protocols.signature import Signature
 

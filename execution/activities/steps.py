@@ -18,7 +18,7 @@ from core.errors import DomainError, invalid
 from execution.activities import engine, picking
 from execution.activities.base import ActivityKind, ActivityWork
 from execution.activities.picking import ActivityFault, ActivityStep, Reach, Steps
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.signature import Signature
 
 MAX_STEPS = 20

@@ -18,7 +18,7 @@ from core.postgresql.base import give_back
 from execution.calls import events, lease, remote_runs, results
 from people import audit
 from people.models import User
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
 
 logger = logging.getLogger(__name__)

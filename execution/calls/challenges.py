@@ -21,7 +21,7 @@ from core.outbound.limits import DEFAULT_LIMITS, KIB
 from core.outbound.policy import origin_of
 from execution.user_grants import grants
 from execution.user_grants import tokens as user_tokens
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 
 TASK = "catalog.tasks.check_user_grant"
 LEASE = timedelta(seconds=60)  # longer than one request

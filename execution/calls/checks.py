@@ -14,7 +14,7 @@ from execution.activities import kinds, reach
 from execution.activities.reach import Reached
 from execution.calls import results
 from execution.calls.runtime import Runtime
-from protocols.base import Outcome, is_withheld
+from protocols.call_outcome import Outcome, is_withheld
 from protocols.signature import Annotations
 
 MAX_ARGUMENTS_BYTES = 256 * 1024

@@ -53,25 +53,8 @@ def continue_call(
     if call.activity_id is None:
         checks.refuse_unfit(call.version, checks.review_states(call.version), runtime)
     checks.refuse_answers(result.asks, answers)
-    following = Call(
-        tool=call.tool,
-        version=call.version,
-        api_key=api_key,
-        arguments=call.arguments,
-        reasoning=call.reasoning,
-        mark=mark,
-        continues=call,
-        answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
-        deadline_seconds=call.deadline_seconds,
-        mode=mode,
-        on_behalf_of=call.on_behalf_of,
-        retry=call.retry,
-        site=call.site,
-        thread=call.thread,
-        activity=call.activity,
-        environment=call.environment,
-        parent=parent,
-    )
+    answers_by_id = {ask.id: answers.get(ask.id, {}) for ask in result.asks}
+    following = call.continuation(answers=answers_by_id, api_key=api_key, mode=mode, mark=mark, parent=parent)
     if runtime and isinstance(name := following.answers.get(USER), str):
         # The answer names the user, and is stored as if the call had named the user.
         following.on_behalf_of = end_users.remember(runtime.agent, name)

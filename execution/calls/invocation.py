@@ -59,7 +59,8 @@ from execution.calls.places import NoRoomToFollowError, holder_for, holder_of, r
 from execution.calls.runtime import Runtime
 from execution.user_grants import context
 from execution.user_grants.context import NOTHING_SENT, MissingError
-from protocols.base import Outcome, Protocol
+from protocols.base import Protocol
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
 from protocols.signature import Signature
 

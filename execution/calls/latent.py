@@ -14,8 +14,9 @@ from core.errors import DomainError
 from execution.calls import invocation, requesting, results
 from people import audit
 from people.models import User
-from protocols.base import Note, Outcome
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
+from protocols.list_pages import Note
 
 LATENT = outcomes.failed(
     "latent",

@@ -6,7 +6,7 @@ from catalog.models import Call, Finding
 from catalog.models.findings import Severity
 from catalog.notifications import outbox
 from core.outbound.errors import printable
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 
 CODE = "REFUSES_VALID"
 # Pegboard's own refusal, before anything is sent.

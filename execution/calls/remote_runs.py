@@ -28,7 +28,8 @@ from execution.calls import events, results, run_hints
 from execution.calls.checks import refuse_removed
 from execution.calls.lease import CallHeartbeat
 from execution.user_grants import context
-from protocols.base import Outcome, Protocol
+from protocols.base import Protocol
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
 
 logger = logging.getLogger(__name__)

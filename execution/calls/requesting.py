@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
@@ -40,7 +40,7 @@ from execution.calls.runtime import USUAL, Runtime
 from execution.user_grants import end_users
 from people import audit
 from people.models import ApiKey, User
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
 from protocols.calls.arguments import with_whole_numbers
 
@@ -74,6 +74,23 @@ class ThreadBusyError(DomainError):
         super().__init__("thread_busy", message, status=409)
 
 
+class CallColumns(TypedDict, total=False):
+    """The columns of a call that its requester sets.
+
+    activity: runs instead of the tool's endpoint, chosen by the agent's `environment`.
+    parent: the call whose step this is. It must be running, and its caller becomes the caller of the step.
+    """
+
+    api_key: ApiKey | None
+    mode: Mode
+    thread: Thread | None
+    reasoning: str
+    mark: str
+    activity: ActivityVersion | None
+    environment: str
+    parent: Call | None
+
+
 def request_call(
     version: ToolVersion,
     *,
@@ -83,20 +100,13 @@ def request_call(
     is_confirmed: bool = False,
     key: uuid.UUID | None = None,
     call_id: ClientCallId | None = None,
-    api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
     terms: RetryTerms | None = None,
     is_claimed: bool = False,
-    mode: Mode = Mode.WAIT,
     callback: Recipient | None = None,
-    thread: Thread | None = None,
-    reasoning: str = "",
-    mark: str = "",
-    activity: ActivityVersion | None = None,
-    environment: str = "",
-    parent: Call | None = None,
     ended: Outcome | None = None,
     has_valid_arguments: bool = False,
+    **columns: Unpack[CallColumns],
 ) -> Call:
     """Store a call, or return the earlier call with this `key` or with the caller's `call_id`. Nothing is
     sent.
@@ -106,23 +116,21 @@ def request_call(
     terms: by default those of the endpoint, the tuning for all agents and the vendor.
     deadline_seconds: by default as long as the policy allows.
     is_claimed: a new call is not queued; this process must execute it.
-    activity: runs instead of the tool's endpoint, chosen by the agent's `environment`.
-    parent: the call whose step this is. It must be running, and its caller becomes the caller of the step.
     ended: the outcome of a call that only has to be stored.
     has_valid_arguments: the caller has validated them by the schema that it had shown to a model.
     Raises ArgumentsError, ConfirmationError, DomainError.
     """
     if callback:
         callbacks.check(callback)
-    if parent:
+    if parent := columns.get("parent"):
         runtime = runtime_of_step(parent, version)
     terms = _check(
         version,
         arguments,
         runtime,
         terms,
-        thread,
-        activity,
+        columns.get("thread"),
+        columns.get("activity"),
         is_confirmed=is_confirmed,
         has_ended=ended is not None,
         has_valid_arguments=has_valid_arguments,
@@ -130,17 +138,10 @@ def request_call(
     call = Call(
         tool=version.tool,
         version=version,
-        api_key=api_key,
         arguments=with_whole_numbers(dict(arguments)),
-        reasoning=reasoning,
-        mark=mark,
         deadline_seconds=deadline_seconds or terms.policy.give_up_after_seconds,
         retry=msgspec.to_builtins(terms),
-        mode=mode,
-        thread=thread,
-        activity=activity,
-        environment=environment,
-        parent=parent,
+        **columns,
     )
     call.calls_back = callback
     if ended:

@@ -14,9 +14,10 @@ from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.outbound.exchange import Exchange
 from protocols import parameters as json_schema
-from protocols.base import Ask, Note, Outcome, UnreadableItemError
+from protocols.call_outcome import Ask, Outcome
 from protocols.calls import outcomes
 from protocols.calls.arguments import note_on, unknown_inputs
+from protocols.list_pages import Note, UnreadableItemError
 from protocols.signature import Signature
 
 NO_WORKER = (

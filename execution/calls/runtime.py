@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from execution.user_grants.end_users import OnBehalfOf
 from people.models import ApiKey
-from protocols.base import QUESTIONS
+from protocols.call_outcome import QUESTIONS
 
 
 @dataclass(frozen=True, kw_only=True)

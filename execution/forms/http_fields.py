@@ -14,7 +14,7 @@ from execution.activities.http_request import METHODS, Form, OutputSource, Templ
 from execution.forms import source_rows
 from execution.forms.activity_fields import SPARE, ActivityDraft, ActivityEditor, count_of, parse_sources
 from execution.forms.source_rows import Posted, SourceRow
-from protocols.base import OutcomeKind
+from protocols.call_outcome import OutcomeKind
 from protocols.signature import Parameter
 
 LISTS = {

@@ -7,7 +7,8 @@ from catalog.models import Call, EndUser
 from core.outbound.errors import printable
 from execution.user_grants import authorizing, end_users, grants, providers, vault
 from execution.user_grants import tokens as user_tokens
-from protocols.base import QUESTIONS, Ask, Context, Needs, Outcome, Protocol
+from protocols.base import Context, Needs, Protocol
+from protocols.call_outcome import QUESTIONS, Ask, Outcome
 
 # Replaces the state of a protocol: the continued call is sent like a first one.
 NOTHING_SENT = {"nothing_sent": True}

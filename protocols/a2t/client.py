@@ -21,20 +21,10 @@ from protocols import members, paging
 from protocols.a2t import document as a2t_document
 from protocols.a2t import wire
 from protocols.a2t.recognition import RECOGNITION
-from protocols.base import (
-    Item,
-    KnownPages,
-    Note,
-    NothingKnown,
-    Outcome,
-    Page,
-    Protocol,
-    Rejected,
-    Session,
-    Setting,
-    UnreadableItemError,
-)
+from protocols.base import Protocol, Session, Setting
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
+from protocols.list_pages import Item, ItemPage, KnownPages, Note, NothingKnown, Rejected, UnreadableItemError
 from protocols.signature import Signature
 
 _ETAG = re.compile(r"[\x21-\x7e]{1,200}")
@@ -69,7 +59,7 @@ class A2T(Protocol):
     content_members = a2t_document.MEMBERS - {"img"}
     revision = 1
 
-    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         return self._pages(session, _tools(session), known_pages, is_listing=True)
 
     @classmethod
@@ -105,7 +95,7 @@ class A2T(Protocol):
             raise ProtocolViolationError("WRONG_TOOL", "The vendor returned another tool or version.")
         return item
 
-    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+    def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         path = _tools(session) + wire.versions_path(tool_id)
         try:
             for page in self._pages(session, path, NothingKnown(), is_listing=False):
@@ -144,7 +134,7 @@ class A2T(Protocol):
 
     def _pages(
         self, session: Session, path: str, known_pages: KnownPages, *, is_listing: bool
-    ) -> Iterator[Page]:
+    ) -> Iterator[ItemPage]:
         cursor: str | None = ""
         while cursor is not None:
             params = {wire.PAGE_LIMIT: str(self.values["page_size"])}
@@ -165,7 +155,7 @@ def _tools(session: Session) -> str:
     return "" if urlsplit(session.root).path.rstrip("/").endswith(wire.TOOLS) else wire.TOOLS
 
 
-def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
+def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> ItemPage:
     document = strict_json.require_list(reply)
     entries, after, notes = _read_list(document.value)
     items, refused = paging.sort_entries(document, entries, partial(_identified, is_listing=is_listing))
@@ -176,7 +166,7 @@ def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
         cursor_or_url = paging.cursor(after, "paging.next")
         after = paging.cursor_of_url(cursor_or_url, wire.PAGE_CURSOR, root, "paging.next")
     etag = reply.headers.get("etag", "")
-    return Page(
+    return ItemPage(
         items=items,
         rejected=rejected,
         next=after,

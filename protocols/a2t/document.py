@@ -10,7 +10,7 @@ from core.schema import audience
 from protocols import members
 from protocols.a2t import conventions
 from protocols.a2t.wire import INPUTS, OUTPUTS
-from protocols.base import UUID, UnreadableItemError
+from protocols.list_pages import UUID, UnreadableItemError
 from protocols.signature import AllowedValue, Parameter, ParameterType, Signature
 
 MAX_TAG_LENGTH = 255

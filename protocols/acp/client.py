@@ -12,12 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from core import strict_json
-from core.outbound.errors import (
-    ProtocolError,
-    ProtocolViolationError,
-    UnavailableError,
-    printable,
-)
+from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError, printable
 from core.schema import spelling
 from core.translatable import mark as _
 from protocols import members
@@ -28,22 +23,19 @@ from protocols.acp import threads as acp_threads
 from protocols.acp import wire
 from protocols.acp.recognition import RECOGNITION
 from protocols.acp.search import AgentSearch, agent_id_of, name_of_entry
-from protocols.base import (
+from protocols.base import Protocol, Session, Setting, ThreadState
+from protocols.call_outcome import Outcome
+from protocols.calls import arguments as judged
+from protocols.list_pages import (
     UUID,
     Item,
+    ItemPage,
     KnownPages,
     Note,
-    Outcome,
-    Page,
-    Protocol,
     Rejected,
-    Session,
-    Setting,
-    ThreadState,
     UnreadableItemError,
     WantedCredential,
 )
-from protocols.calls import arguments as judged
 from protocols.signature import Parameter, Signature
 
 MAX_NAMES = 200
@@ -107,7 +99,7 @@ class ACP(Protocol):
         credentials = acp_manifest.read_manifest(session, str(self.values["manifest_url"])).credentials
         return next((credential for credential in credentials if credential.kind), None)
 
-    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         # Descriptors may change while the search result does not, so no page is reused. A page is yielded
         # once it is known whether another one follows.
         manifest = acp_manifest.read_manifest(session, str(self.values["manifest_url"]))
@@ -117,7 +109,7 @@ class ACP(Protocol):
             queries = [{"name": manifest.name}]
         search = AgentSearch(session, queries[:MAX_NAMES], int(self.values["page_size"]))
         outage = _Outage()
-        page: Page | None = None
+        page: ItemPage | None = None
         while True:
             try:
                 entries = search.read_next()
@@ -131,13 +123,13 @@ class ACP(Protocol):
                 yield replace(page, next=search.position)
             items, rejected = _read_agents(session, entries, outage)
             is_first = page is None
-            page = Page(
+            page = ItemPage(
                 items,
                 rejected,
                 notes=manifest.notes if is_first else (),
                 cursor="" if is_first else search.position,
             )
-        yield replace(page or Page((), notes=manifest.notes), ending=search.ending)
+        yield replace(page or ItemPage((), notes=manifest.notes), ending=search.ending)
 
     def read(self, document: dict[str, Any]) -> Signature:
         return acp_document.read_signature(document)
@@ -173,7 +165,7 @@ class ACP(Protocol):
             raise ProtocolViolationError("WRONG_TOOL", "The vendor offers another version of this agent.")
         return item
 
-    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+    def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         return iter(())
 
     def invoke(

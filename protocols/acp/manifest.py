@@ -10,7 +10,8 @@ from typing import Any
 
 from core import strict_json
 from core.outbound.errors import ProtocolError, printable
-from protocols.base import Note, Session, WantedCredential
+from protocols.base import Session
+from protocols.list_pages import Note, WantedCredential
 
 EXTENSION = "runtime/manifest"
 MAX_OPTIONS = 20

@@ -12,18 +12,14 @@ from uuid import uuid4
 
 from core import strict_json
 from core.canonical_json import canonical
-from core.outbound.errors import (
-    ProtocolError,
-    ProtocolViolationError,
-    UnavailableError,
-    printable,
-)
+from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError, printable
 from core.outbound.reply import Reply
 from core.strict_json import AnswerDocument
 from protocols import events
 from protocols.acp import document as acp_document
 from protocols.acp import wire
-from protocols.base import Ask, Outcome, Session, is_withheld
+from protocols.base import Session
+from protocols.call_outcome import Ask, Outcome, is_withheld
 from protocols.calls import outcomes
 from protocols.events import ServerSentEvent
 from protocols.signature import Signature

@@ -13,8 +13,9 @@ from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from protocols import members, paging
 from protocols.acp import wire
-from protocols.base import Ending, Session, UnreadableItemError
+from protocols.base import Session
 from protocols.calls import outcomes
+from protocols.list_pages import Ending, UnreadableItemError
 
 MAX_ID_LENGTH = 255
 _ID = re.compile(r"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]+")

@@ -7,8 +7,9 @@ from core import strict_json
 from core.outbound.errors import ProtocolViolationError
 from protocols.acp import wire
 from protocols.acp.document import thread_state_schema
-from protocols.base import Note, Session, ThreadState
+from protocols.base import Session, ThreadState
 from protocols.calls import arguments, outcomes
+from protocols.list_pages import Note
 from protocols.signature import Parameter, Signature
 
 MAX_ID_LENGTH = 255

@@ -13,7 +13,7 @@ from core.schema import error_messages, subschemas, validation
 from core.schema.unknown_names import UnknownName, unknown_names
 from core.schema.validation import CompiledSchema, Fault
 from protocols import parameters
-from protocols.base import Note
+from protocols.list_pages import Note
 from protocols.signature import Parameter, Signature
 
 UNKNOWN = "is not an input of this tool"

@@ -17,8 +17,9 @@ from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY, retry_after
 from core.strict_json import AnswerDocument
 from core.value_descriptions import describe_value
-from protocols.base import Note, Outcome, OutcomeKind
+from protocols.call_outcome import Outcome, OutcomeKind
 from protocols.calls.arguments import find_problems
+from protocols.list_pages import Note
 from protocols.signature import Signature
 
 MAX_EXPLANATION_LENGTH = 500

@@ -11,7 +11,8 @@ from core.canonical_json import canonical
 from core.outbound.errors import ProtocolViolationError, printable
 from core.value_descriptions import describe_value
 from protocols import parameters as json_schema
-from protocols.base import CLOSED, Ask, UnreadableItemError
+from protocols.call_outcome import CLOSED, Ask
+from protocols.list_pages import UnreadableItemError
 from protocols.mcp import wire
 from protocols.mcp.rpc import CannotAskError
 from protocols.mcp.wire import ELICITATION, ROOTS, ROOTS_KIND, SAMPLING, SAMPLING_KIND

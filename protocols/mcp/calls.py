@@ -12,9 +12,11 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedE
 from core.outbound.rest import OPEN_SECONDS
 from core.schema import error_messages, validation
 from protocols import parameters as json_schema
-from protocols.base import QUESTIONS, Ask, Note, Outcome, Session
+from protocols.base import Session
+from protocols.call_outcome import QUESTIONS, Ask, Outcome
 from protocols.calls import outcomes
 from protocols.calls.arguments import arguments_to_send
+from protocols.list_pages import Note
 from protocols.mcp import asks, eras, wire
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.eras import HANDSHAKE_ERA, Era

@@ -25,18 +25,16 @@ from core.outbound.errors import (
 from core.schema import audience
 from core.translatable import mark as _
 from protocols import members, paging
-from protocols.base import (
+from protocols.base import Protocol, Session, Setting
+from protocols.call_outcome import Outcome
+from protocols.list_pages import (
     Ending,
     Item,
+    ItemPage,
     KnownPages,
     Note,
     NothingKnown,
-    Outcome,
-    Page,
-    Protocol,
     Rejected,
-    Session,
-    Setting,
     UnreadableItemError,
 )
 from protocols.mcp import calls as mcp_calls
@@ -49,13 +47,7 @@ from protocols.mcp.recognition import RECOGNITION
 from protocols.mcp.rpc import RpcRequest, RpcResponse
 from protocols.mcp.subscriptions import ResourceSubscription, subscribe
 from protocols.mcp.transport import Transport
-from protocols.mcp.wire import (
-    HANDSHAKE,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    RpcError,
-)
+from protocols.mcp.wire import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from protocols.paging import PageGuard
 from protocols.signature import CONTEXT_KINDS, Signature
 
@@ -106,7 +98,7 @@ class MCP(Protocol):
             facts.append((name, printable(", ".join(tools), 300)))
         return facts
 
-    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         with Transport(session, era=self._era) as transport:
             yield from _list_everything(transport, known_pages)
 
@@ -154,7 +146,7 @@ class MCP(Protocol):
         with Transport(session, era=self._era) as transport:
             return _find_item(transport, tool_id)
 
-    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+    def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         return iter(())
 
     def why_not_run(self, signature: Signature) -> Note | None:
@@ -235,7 +227,7 @@ class _List:
             f"{context_list.method} ",
         )
 
-    def request_page(self, transport: Transport, known_pages: KnownPages, cursor: str | None) -> Page:
+    def request_page(self, transport: Transport, known_pages: KnownPages, cursor: str | None) -> ItemPage:
         # The first page is cached under "", so the page of an empty cursor is not cached.
         key = f"{self.cursor_key}{cursor or ''}"
         answer = transport.ask(
@@ -247,7 +239,7 @@ class _List:
         )
         return answer.page or self.parse_page(answer, cursor, is_modern=transport.is_modern)
 
-    def parse_page(self, answer: RpcResponse, cursor: str | None, *, is_modern: bool) -> Page:
+    def parse_page(self, answer: RpcResponse, cursor: str | None, *, is_modern: bool) -> ItemPage:
         result = answer.result
         answer.document.require_whole(result)
         kind = result.get("resultType", "complete")
@@ -266,7 +258,7 @@ class _List:
         # cursor.
         after = result.get("nextCursor")
         is_last = after is None or (after == "" and not is_modern)
-        return Page(
+        return ItemPage(
             items=items,
             rejected=rejected,
             next=None if is_last else f"{self.cursor_key}{paging.cursor(after, 'nextCursor')}",
@@ -282,7 +274,7 @@ class _List:
             return f"#{number}"
 
 
-def _list_everything(transport: Transport, known_pages: KnownPages) -> Iterator[Page]:
+def _list_everything(transport: Transport, known_pages: KnownPages) -> Iterator[ItemPage]:
     """Yield the pages of the tools, then those of each list that the server declares beside them."""
     no_tools: Exception | None = None
     try:
@@ -316,17 +308,17 @@ def _list_everything(transport: Transport, known_pages: KnownPages) -> Iterator[
                 yield _unread_page([context_list], error)
 
 
-def _unread_page(lists: Sequence[ContextList], error: ProtocolError) -> Page:
+def _unread_page(lists: Sequence[ContextList], error: ProtocolError) -> ItemPage:
     names = ", ".join(context_list.method for context_list in lists)
     message = f"Not read: {names}. {error.message} What is known of it stays as it was."
-    return Page(
+    return ItemPage(
         items=(),
         notes=[Note("LIST_NOT_READ", message)],
         unread_kinds=[context_list.kind for context_list in lists],
     )
 
 
-def _list_pages(transport: Transport, known_pages: KnownPages, list_: _List) -> Iterator[Page]:
+def _list_pages(transport: Transport, known_pages: KnownPages, list_: _List) -> Iterator[ItemPage]:
     # If the vendor does not know a cursor any more, the list is read once more from its start. Pages of the
     # second pass without new items are skipped, because the caller would take them for a loop. So this
     # function guards the second pass against loops itself.
@@ -340,7 +332,7 @@ def _list_pages(transport: Transport, known_pages: KnownPages, list_: _List) -> 
             page = list_.request_page(transport, known_pages, cursor)
         except RpcError as error:
             if cursor == "" and error.number == INVALID_PARAMS:
-                yield Page(items=(), ending=Ending.REFUSED)
+                yield ItemPage(items=(), ending=Ending.REFUSED)
                 return
             if cursor is None or item_ids_of_second_pass is not None or error.number != INVALID_PARAMS:
                 raise _list_error(error, transport.host) from error
@@ -349,7 +341,7 @@ def _list_pages(transport: Transport, known_pages: KnownPages, list_: _List) -> 
         tools = {item.tool_id for item in page.items} | {rejected.tool for rejected in page.rejected}
         if cursor == "" and (tools, page.next) == first:
             # The vendor ignores an empty cursor, so it meant the end of the list.
-            yield Page(items=(), ending=Ending.REPEATED)
+            yield ItemPage(items=(), ending=Ending.REPEATED)
             return
         first = first or (tools, page.next)
         if item_ids_of_second_pass is None or not tools <= item_ids:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from core.canonical_json import canonical
 from protocols import members
-from protocols.base import Item, UnreadableItemError
+from protocols.list_pages import Item, UnreadableItemError
 from protocols.mcp import uri_templates
 from protocols.signature import Annotations, ContextKind, Parameter, Signature
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
-from protocols.base import Outcome, Session
+from protocols.base import Session
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
 from protocols.mcp import asks, uri_templates
 from protocols.mcp import headers as mcp_headers
@@ -13,13 +14,7 @@ from protocols.mcp.context import URI, vendor_id
 from protocols.mcp.eras import Era
 from protocols.mcp.rpc import CannotAskError, RpcRequest
 from protocols.mcp.transport import Transport
-from protocols.mcp.wire import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    NAME_HEADER,
-    RESOURCE_NOT_FOUND,
-    RpcError,
-)
+from protocols.mcp.wire import INVALID_PARAMS, METHOD_NOT_FOUND, NAME_HEADER, RESOURCE_NOT_FOUND, RpcError
 from protocols.signature import Signature
 
 

@@ -14,7 +14,7 @@ from core.outbound.errors import printable
 from core.value_descriptions import describe_value
 from protocols import members
 from protocols import parameters as json_schema
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.mcp import context
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.icons import best_icon

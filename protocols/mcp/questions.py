@@ -14,7 +14,8 @@ from typing import Any
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
-from protocols.base import QUESTIONS, Session
+from protocols.base import Session
+from protocols.call_outcome import QUESTIONS
 from protocols.mcp import rpc, wire
 from protocols.mcp.rpc import ACCEPTED, BOTH_FORMS, NOT_SENT, RpcResponse, SentRequest
 from protocols.mcp.wire import ELICITATION, Number, VendorQuestion

@@ -26,7 +26,9 @@ from core.outbound.reply import Reply
 from core.strict_json import PartialDocument
 from core.value_descriptions import describe_value
 from protocols import events
-from protocols.base import QUESTIONS, Page, Session
+from protocols.base import Session
+from protocols.call_outcome import QUESTIONS
+from protocols.list_pages import ItemPage
 from protocols.mcp import wire
 from protocols.mcp.wire import (
     ELICITATION,
@@ -86,7 +88,7 @@ class RpcRequest:
     params: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    recall: Callable[[Reply], Page | None] = lambda reply: None
+    recall: Callable[[Reply], ItemPage | None] = lambda reply: None
 
     @property
     def is_harmless(self) -> bool:
@@ -108,7 +110,7 @@ class RpcResponse:
     reply: Reply
     result: dict[str, Any] = field(default_factory=dict)
     document: PartialDocument = NO_DOCUMENT
-    page: Page | None = None
+    page: ItemPage | None = None
     question: VendorQuestion | None = None
 
 

@@ -19,7 +19,8 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedE
 from core.outbound.listening import Listening
 from core.value_descriptions import describe_value
 from protocols import events
-from protocols.base import QUESTIONS, Session
+from protocols.base import Session
+from protocols.call_outcome import QUESTIONS
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp import questions, rpc, wire
 from protocols.mcp.eras import Era

@@ -12,20 +12,10 @@ from core.canonical_json import digest
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
 from core.translatable import mark as _
-from protocols.base import (
-    CallError,
-    Item,
-    KnownPages,
-    Note,
-    Outcome,
-    Page,
-    Protocol,
-    Rejected,
-    Session,
-    Setting,
-    UnreadableItemError,
-)
+from protocols.base import Protocol, Session, Setting
+from protocols.call_outcome import CallError, Outcome
 from protocols.calls import outcomes
+from protocols.list_pages import Item, ItemPage, KnownPages, Note, Rejected, UnreadableItemError
 from protocols.openapi import audience_form, contents, holes
 from protocols.openapi import document as openapi_document
 from protocols.openapi import request as openapi_request
@@ -106,7 +96,7 @@ class OpenApi(Protocol):
     def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:
         return settings.get("server") or url
 
-    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         reply = self._fetch_document(session, known_pages.etag("") if known_pages.count else "")
         if remembered := _recall_pages(known_pages, reply):
             yield from remembered
@@ -125,7 +115,7 @@ class OpenApi(Protocol):
                 except UnreadableItemError as error:
                     rejected.append(Rejected(operation.tool_id, error.code, error.reason))
             after = start + PAGE_SIZE
-            yield Page(
+            yield ItemPage(
                 items=items,
                 rejected=rejected,
                 next=str(after) if after < len(operations) else None,
@@ -191,7 +181,7 @@ class OpenApi(Protocol):
                 return _item(document, operation)
         raise RefusedError("NOT_FOUND", "The document describes no such operation any more.")
 
-    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+    def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         # A document contains no earlier versions.
         return iter(())
 
@@ -280,9 +270,9 @@ def _parse_reply(session: Session, reply: Reply) -> OpenApiDocument:
         raise ProtocolViolationError(error.code, message) from error
 
 
-def _recall_pages(known_pages: KnownPages, reply: Reply) -> list[Page]:
+def _recall_pages(known_pages: KnownPages, reply: Reply) -> list[ItemPage]:
     # All pages of the last run if the document is unchanged; none if a page is missing.
-    pages: list[Page] = []
+    pages: list[ItemPage] = []
     cursor: str | None = ""
     while cursor is not None and len(pages) < known_pages.count:
         page = known_pages.recall(cursor, reply)

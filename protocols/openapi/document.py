@@ -21,7 +21,7 @@ from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from core.schema import pointers, spelling
 from core.strict_json import PartialDocument
 from protocols import paging
-from protocols.base import Note, UnreadableItemError
+from protocols.list_pages import Note, UnreadableItemError
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi import swagger
 from protocols.openapi.schema import COMPONENT

@@ -14,9 +14,9 @@ from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
 from core.strict_json import AnswerDocument
-from protocols.base import Note
 from protocols.calls import arguments as judged
 from protocols.calls import outcomes
+from protocols.list_pages import Note
 from protocols.openapi import multipart
 from protocols.openapi.contents import bare, contents, is_form, is_json, is_lines, is_multipart, is_text
 from protocols.openapi.cut import Cut, cut_of

@@ -18,7 +18,8 @@ from core.outbound.errors import printable
 from core.schema import Dialect, directions, read_document, read_object
 from protocols import members
 from protocols import parameters as json_schema
-from protocols.base import CallError, UnreadableItemError
+from protocols.call_outcome import CallError
+from protocols.list_pages import UnreadableItemError
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi.contents import can_be_sent, contents, is_form, is_json, is_multipart, media_of
 from protocols.openapi.cut import Cut, Path, cut_of, resolve_reference

@@ -13,9 +13,11 @@ from core import strict_json
 from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY
-from protocols.base import Ask, Note, Outcome, Session
+from protocols.base import Session
+from protocols.call_outcome import Ask, Outcome
 from protocols.calls import arguments as judged
 from protocols.calls import outcomes
+from protocols.list_pages import Note
 from protocols.oxp import wire
 from protocols.signature import Signature
 

@@ -23,20 +23,10 @@ from core.outbound.errors import (
 from core.outbound.reply import Reply
 from core.translatable import mark as _
 from protocols import members, paging
-from protocols.base import (
-    Item,
-    KnownPages,
-    Needs,
-    Note,
-    Outcome,
-    Page,
-    Protocol,
-    Rejected,
-    Session,
-    Setting,
-    UnreadableItemError,
-)
+from protocols.base import Needs, Protocol, Session, Setting
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
+from protocols.list_pages import Item, ItemPage, KnownPages, Note, Rejected, UnreadableItemError
 from protocols.oxp import calls as oxp_calls
 from protocols.oxp import document as oxp_document
 from protocols.oxp import wire
@@ -59,7 +49,7 @@ class _Listing:
     body_digest: str
     notes: Sequence[Note]
 
-    def current_page(self) -> Page:
+    def current_page(self) -> ItemPage:
         # The catalog lists a tool once, in its latest readable version.
         by_tool: dict[str, list[Item]] = {}
         for item in self.items:
@@ -81,7 +71,7 @@ class _Listing:
             items += [item for item in remaining if item.label_key == remaining[0].label_key]
         current = {item.tool_id: item.label_key for item in items}
         older = [item for item in self.items if item.label_key < current[item.tool_id]]
-        return Page(
+        return ItemPage(
             items=items, rejected=rejected, notes=self.notes, body_digest=self.body_digest, older=older
         )
 
@@ -121,7 +111,7 @@ class OXP(Protocol):
         super().__init__(settings)
         self._cached_list: tuple[Session, _Listing] | None = None
 
-    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         reply = _list(session)
         yield known_pages.recall("", reply) or _listing(session, reply).current_page()
 
@@ -169,13 +159,13 @@ class OXP(Protocol):
             raise RefusedError("NOT_FOUND", f"The vendor does not list {printable(missing)}.")
         return max(matches, key=lambda item: item.label_key)
 
-    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+    def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         # The list contains all versions, so the versions of many tools need one request.
         if self._cached_list is None or self._cached_list[0] is not session:
             self._cached_list = (session, _listing(session, _list(session)))
         items = [item for item in self._cached_list[1].items if item.tool_id == tool_id]
         if items:
-            yield Page(items=items)
+            yield ItemPage(items=items)
 
     def invoke(
         self,

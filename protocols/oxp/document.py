@@ -10,7 +10,7 @@ from core.canonical_json import canonical
 from core.schema import types
 from protocols import members
 from protocols import parameters as json_schema
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.signature import Requirements, Signature
 
 MAX_TOOL_ID_LENGTH = 255

@@ -30,7 +30,7 @@ from execution.calls.runtime import USUAL, CallerSide
 from execution.user_grants.end_users import OnBehalfOf
 from people.models import ApiKey, Scope, User
 from people.throttling import Kind, is_within_limit
-from protocols.base import Ask
+from protocols.call_outcome import Ask
 from protocols.server import (
     NOT_FOUND,
     CallEvent,

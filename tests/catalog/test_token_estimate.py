@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import protocols
 from catalog.token_estimate import estimate_tokens, tokens_of
 from designer import exports
-from protocols.base import NothingKnown
+from protocols.list_pages import NothingKnown
 from tests.designer import strategies
 from tests.designer.exports import real_tools
 from tests.factories import make_parameter, make_signature

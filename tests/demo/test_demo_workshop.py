@@ -9,7 +9,7 @@ from core.outbound.session import Session
 from demo import VENDORS
 from demo.openapi_server import DOCUMENT_PATH, OpenApiServer
 from demo.workshop import DOCUMENT, KEY, Workshop
-from protocols.base import NothingKnown
+from protocols.list_pages import NothingKnown
 from protocols.openapi.client import OpenApi
 
 VENDOR = next(vendor for vendor in VENDORS if vendor.slug == "hubwright")

@@ -20,7 +20,7 @@ from core.outbound.limits import DEFAULT_LIMITS, KIB, Limits
 from designer.models import Pin
 from designer.pins import pins
 from people.models import Role, User
-from protocols.base import NothingKnown
+from protocols.list_pages import NothingKnown
 from tests.factories import make_agent, make_endpoint, make_pin
 from tests.hostile.dialects import Dialect
 from tests.hostile.shop import Shop

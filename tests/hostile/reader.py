@@ -12,7 +12,7 @@ import protocols
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
 from core.outbound.session import Session
-from protocols.base import NothingKnown, UnreadableItemError
+from protocols.list_pages import NothingKnown, UnreadableItemError
 
 
 def largest_mb() -> int:

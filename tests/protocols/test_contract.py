@@ -19,7 +19,8 @@ from execution.calls import requesting
 from execution.calls.checks import ArgumentsError
 from people.models import Role
 from protocols import signature
-from protocols.base import NothingKnown, Protocol
+from protocols.base import Protocol
+from protocols.list_pages import NothingKnown
 from tests.factories import make_endpoint, make_tool, make_user
 from tests.protocols.toy.client import Toy
 from tests.scripted import Exchange, ScriptedSession

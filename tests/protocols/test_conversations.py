@@ -15,7 +15,9 @@ from protocols.a2t.client import A2T
 from protocols.a2t.server import A2TServer
 from protocols.acp.client import ACP
 from protocols.acp.server.server import ACPServer
-from protocols.base import Ask, Context, NothingKnown
+from protocols.base import Context
+from protocols.call_outcome import Ask
+from protocols.list_pages import NothingKnown
 from protocols.mcp.client import MCP
 from protocols.mcp.eras import HANDSHAKE_ERA, MODERN_ERA
 from protocols.mcp.server.release import Argument, ContextItem

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from core.canonical_json import canonical
 from protocols import signature
-from protocols.base import UnreadableItemError
 from protocols.definition import (
     Definition,
     Parts,
@@ -18,6 +17,7 @@ from protocols.definition import (
     document_of,
     parts_of,
 )
+from protocols.list_pages import UnreadableItemError
 from tests.core.schema import schemas
 
 SENTIMENT = {

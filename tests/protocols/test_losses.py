@@ -12,7 +12,7 @@ from core.canonical_json import canonical
 from people.models import Role
 from protocols import signature
 from protocols.a2t.client import A2T
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.losses import losses, report
 from tests.core.schema import schemas
 from tests.factories import make_tool, make_user, make_version

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from core.canonical_json import canonical
 from protocols import parameters as json_schema
 from protocols import signature
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.signature import AllowedValue, Signature
 from tests.core.schema import schemas
 

@@ -34,7 +34,8 @@ from core.outbound.errors import (
 from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.reply import Reply
 from core.outbound.session import Session
-from protocols.base import NothingKnown, Protocol
+from protocols.base import Protocol
+from protocols.list_pages import NothingKnown
 
 # A user waits for it, and there are several addresses to try.
 SECONDS = 20.0

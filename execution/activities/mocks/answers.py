@@ -18,9 +18,10 @@ from core.translatable import mark as _
 from execution.activities.mocks import situations
 from execution.activities.mocks.situations import AnySituation, Moment, Situation
 from protocols import parameters as json_schema
-from protocols.base import Note, Outcome
+from protocols.call_outcome import Outcome
 from protocols.calls import arguments as call_arguments
 from protocols.calls import outcomes
+from protocols.list_pages import Note
 from protocols.signature import Signature
 
 MAX_SEED = 2**53 - 1  # what every reader of JSON takes as a whole number

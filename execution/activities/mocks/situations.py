@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from core.schema import validation
 from core.translatable import mark as _
-from protocols.base import Ask, Outcome
+from protocols.call_outcome import Ask, Outcome
 from protocols.calls import outcomes
 from protocols.signature import Signature
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from protocols.base import CLOSED, QUESTIONS, Ask
+from protocols.call_outcome import CLOSED, QUESTIONS, Ask
 from protocols.mcp import wire
 from protocols.mcp.rpc import CANNOT_ASK
 from protocols.mcp.server.clients import Client

@@ -15,7 +15,7 @@ from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import RefusedError, UnavailableError
 from execution.calls import invocation, requesting
 from people.models import Role
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
 

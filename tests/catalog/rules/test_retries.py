@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from catalog.rules import retries
 from catalog.rules.retries import RetryPolicy, RetryTerms, wait_before_next
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.signature import Annotations
 
 STATED = st.sampled_from([None, True, False])

@@ -7,7 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from catalog.models import Credential, Endpoint, Vendor
 from people.models import AuditEntry, Role
-from protocols.base import NothingKnown
+from protocols.list_pages import NothingKnown
 from tests.pages import signed_in, text_of
 from tests.protocols.openapi.documents import document, operation
 

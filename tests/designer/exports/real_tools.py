@@ -9,7 +9,7 @@ from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, Re
 from designer.signatures import model_names
 from designer.signatures.effective import effective
 from pegboard.web import api_reference
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.openapi import signature as openapi_signature
 from protocols.signature import Signature
 from tests.protocols.openapi.documents import cuts

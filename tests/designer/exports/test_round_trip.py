@@ -13,7 +13,7 @@ from designer.exports import inputs, round_trip, schema
 from designer.exports.base import carried
 from designer.exports.round_trip import Exported
 from designer.exports.wire import arguments_for_the_vendor
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from tests.designer.exports import real_tools
 from tests.designer.exports.formats import FORMATS
 from tests.designer.exports.public_schemas import public_schemas

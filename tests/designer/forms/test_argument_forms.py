@@ -15,7 +15,8 @@ from catalog.models.calls import Result
 from execution.calls import results
 from execution.forms.argument_forms import ArgumentsForm
 from protocols import parameters
-from protocols.base import Ask, Note, Outcome
+from protocols.call_outcome import Ask, Outcome
+from protocols.list_pages import Note
 from protocols.signature import AllowedValue, Parameter, Signature
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300)

@@ -9,7 +9,7 @@ from designer.pins import pins
 from designer.releases import publishing
 from execution.calls import invocation, requesting
 from people.models import Role
-from protocols.base import Outcome
+from protocols.call_outcome import Outcome
 from protocols.signature import Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, user_of
 from tests.hostile_vendor import HostileVendor, json_reply, reply

@@ -4,7 +4,7 @@ import pytest
 
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from protocols.a2t.client import A2T
-from protocols.base import NothingKnown, Page
+from protocols.list_pages import ItemPage, NothingKnown
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import tool, tools
 
@@ -179,7 +179,7 @@ class Remembering:
     def __init__(self, body=b"", etag='"v1"'):
         self.digest = hashlib.sha256(body).hexdigest()
         self.remembered = etag
-        self.page = Page(items=[], is_known=True, etag=etag)
+        self.page = ItemPage(items=[], is_known=True, etag=etag)
 
     def etag(self, cursor):
         return self.remembered

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from protocols import signature
 from protocols.a2t.client import A2T
-from protocols.base import NothingKnown, UnreadableItemError
+from protocols.list_pages import NothingKnown, UnreadableItemError
 from protocols.signature import AllowedValue
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import tool

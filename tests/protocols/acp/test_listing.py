@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from protocols import signature
 from protocols.acp.client import ACP
-from protocols.base import Ending, NothingKnown, UnreadableItemError
+from protocols.list_pages import Ending, NothingKnown, UnreadableItemError
 from protocols.losses import losses
 from tests.core.schema import schemas
 from tests.scripted import Exchange, ScriptedSession

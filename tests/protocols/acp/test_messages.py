@@ -12,7 +12,7 @@ from protocols.acp.client import ACP
 from protocols.acp.document import write_metadata
 from protocols.acp.server import messages
 from protocols.acp.server.release import ServedRun
-from protocols.base import Ask
+from protocols.call_outcome import Ask
 from protocols.server import Refusal
 from tests.hostile_vendor import by_path, json_reply, reply
 from tests.protocols.served import conversation

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from protocols.acp.client import ACP
-from protocols.base import CLOSED, Context
+from protocols.base import Context
+from protocols.call_outcome import CLOSED
 from protocols.events import parse
 from tests.scripted import Exchange, ScriptedSession
 

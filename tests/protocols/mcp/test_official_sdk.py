@@ -13,7 +13,7 @@ from catalog.models.runs import Trigger
 from core import open_replies
 from core.outbound.addresses import Policy
 from core.outbound.session import Session
-from protocols.base import NothingKnown
+from protocols.list_pages import NothingKnown
 from protocols.mcp.client import MCP
 from protocols.signature import Annotations
 from tests.factories import make_endpoint

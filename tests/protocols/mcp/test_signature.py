@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.canonical_json import canonical
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.losses import losses
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.client import MCP

@@ -8,7 +8,7 @@ from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from core.outbound.limits import KIB, Limits
 from core.outbound.session import Session
-from protocols.base import NothingKnown
+from protocols.list_pages import NothingKnown
 from protocols.mcp.client import MCP
 from tests.hostile_vendor import HostileVendor, drips, floods, in_turn, raw, then_waits
 

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.outbound.errors import (
-    ProtocolError,
-    ProtocolViolationError,
-    RefusedError,
-    UnavailableError,
-)
-from protocols.base import NothingKnown, UnreadableItemError
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
+from protocols.list_pages import NothingKnown, UnreadableItemError
 from protocols.mcp import rpc
 from protocols.mcp import transport as mcp_transport
 from protocols.mcp.client import MCP

@@ -6,7 +6,7 @@ import pytest
 
 from core.canonical_json import canonical
 from core.outbound.errors import ProtocolViolationError, RefusedError
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.openapi import document as openapi_document
 from protocols.openapi import request as openapi_request
 from protocols.openapi import signature as openapi_signature

@@ -17,7 +17,7 @@ from core import strict_json
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from core.outbound.session import Session
-from protocols.base import NothingKnown
+from protocols.list_pages import NothingKnown
 from protocols.openapi import signature as openapi_signature
 from protocols.openapi.client import OpenApi
 from tests.factories import make_endpoint, make_user

@@ -11,7 +11,7 @@ from core.canonical_json import canonical
 from pegboard.web import api_reference
 from protocols import parameters as json_schema
 from protocols import signature
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.losses import losses
 from protocols.openapi import holes
 from protocols.openapi import signature as openapi_signature

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.openapi import contents
 from protocols.openapi import request as openapi_request
 from protocols.openapi import signature as openapi_signature

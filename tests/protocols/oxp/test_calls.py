@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from protocols.base import Ask
+from protocols.call_outcome import Ask
 from protocols.oxp.client import OXP
 from tests.scripted import Exchange, ScriptedSession
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from protocols import signature
-from protocols.base import NothingKnown, UnreadableItemError
+from protocols.list_pages import NothingKnown, UnreadableItemError
 from protocols.losses import losses
 from protocols.oxp.client import OXP
 from tests.core.schema import schemas

@@ -6,17 +6,10 @@ from core import strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError
 from core.outbound.reply import Reply
 from protocols import members, paging
-from protocols.base import (
-    Item,
-    KnownPages,
-    Outcome,
-    Page,
-    Protocol,
-    Rejected,
-    Session,
-    UnreadableItemError,
-)
+from protocols.base import Protocol, Session
+from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
+from protocols.list_pages import Item, ItemPage, KnownPages, Rejected, UnreadableItemError
 from protocols.signature import Signature
 from tests.protocols.toy import document as toy_document
 from tests.protocols.toy import wire
@@ -33,7 +26,7 @@ class Toy(Protocol):
     url_hint = "The address of the folder that holds catalog.json."
     recognition = RECOGNITION
 
-    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[ItemPage]:
         cursor: str | None = ""
         while cursor is not None:
             reply = session.get(wire.LIST, params={"after": cursor} if cursor else None)
@@ -50,7 +43,7 @@ class Toy(Protocol):
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         return _item(strict_json.require_json(session.get(wire.tool_path(tool_id))))
 
-    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+    def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         return iter(())
 
     def invoke(
@@ -71,7 +64,7 @@ class Toy(Protocol):
         return outcomes.ok(answer.value, signature, outcomes.notes_on(answer))
 
 
-def _page(reply: Reply, cursor: str) -> Page:
+def _page(reply: Reply, cursor: str) -> ItemPage:
     document = strict_json.require_list(reply)
     items_listed = document.value.get("tools") if isinstance(document.value, dict) else None
     if not isinstance(items_listed, list):
@@ -79,7 +72,7 @@ def _page(reply: Reply, cursor: str) -> Page:
     items, refused = paging.sort_entries(document, items_listed, _item)
     rejected = [Rejected(_name(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
     more = document.value.get("more")
-    return Page(
+    return ItemPage(
         items=items,
         rejected=rejected,
         next=None if more is None else paging.cursor(more, "more"),

@@ -2,7 +2,7 @@ import re
 from typing import Any
 
 from protocols import members
-from protocols.base import UnreadableItemError
+from protocols.list_pages import UnreadableItemError
 from protocols.signature import Parameter, Signature
 
 MEMBERS = {"id", "name", "about", "asks", "tells"}

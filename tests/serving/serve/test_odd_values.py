@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.base import Ask
+from protocols.call_outcome import Ask
 from protocols.mcp.server import questions, results
 from protocols.mcp.server.clients import Client
 from protocols.server import DeclaredOutputs, ToolCallResult

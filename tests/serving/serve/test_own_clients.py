@@ -17,7 +17,7 @@ from core.outbound.session import Session
 from designer.agents import agents
 from designer.pins import tunings
 from designer.releases import publishing
-from protocols.base import NothingKnown
+from protocols.list_pages import NothingKnown
 from tests.factories import make_endpoint, make_pin, make_tool
 from tests.hostile_vendor import json_reply
 from tests.serving.test_calls import owner, runtime, vendor
