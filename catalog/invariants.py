@@ -4,11 +4,9 @@
         print(breach)
 
 `check` evaluates the claims of all apps that have a module `invariants` with a tuple `CLAIMS`. It only reads,
-and
-takes seconds with hundreds of thousands of versions (`only=`: the names of some claims). `manage.py doctor`,
-the
-storms of `soak/` and the tests use it. A `Breach` describes what is broken and what to do, and names some
-rows.
+and takes seconds with hundreds of thousands of versions (`only=`: the names of some claims). `manage.py
+doctor`, the storms of `soak/` and the tests use it. A `Breach` describes what is broken and what to do,
+and names some rows.
 """
 
 import hashlib

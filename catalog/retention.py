@@ -1,8 +1,7 @@
 """Delete runs and calls that are older than the configured retention.
 
 Both tables grow constantly. A run that changed the catalog stays, because versions, withdrawals and findings
-refer
-to it. docs/operations.md, "Retention", lists all tables.
+refer to it. docs/operations.md, "Retention", lists all tables.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
 """Measures how long the oldest item of each kind of work waits for a worker, beside the allowed time.
 
 `/readyz`, `doctor`, metrics and the administrators' home page report it. None reports success while work
-waits
-longer than its kind allows.
+waits longer than its kind allows.
 """
 
 from collections.abc import Mapping

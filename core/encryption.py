@@ -7,8 +7,7 @@ else, each as "id:base64 of 32 bytes". The first key encrypts; all keys decrypt.
 
 A model stores a secret in two columns, and `columns` finds those of all models:
 
-    sealed = EncryptedField()
-    key_id = KeyIdField("sealed")
+    sealed = EncryptedField() key_id = KeyIdField("sealed")
 """
 
 import base64

@@ -89,8 +89,7 @@ def key_of(name: str) -> str:
 
 def parameter_of(given: str | dict[str, Any], world: World) -> ParameterText:
     """Read a parameter of a world's file. A text in its place names one of the world's `parameters`, as a
-    text in the
-    place of choices names some of its `choices`.
+    text in the place of choices names some of its `choices`.
     """
     spec = world["parameters"][given] if isinstance(given, str) else given
     choices = spec.get("choices", {})

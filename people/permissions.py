@@ -1,8 +1,8 @@
 """Check roles and scopes. Every view declares the role that it requires; a view without one is closed.
 
-An API view has `read_role` (viewer by default) and `write_role` (no default), or
-`roles = {"DELETE": Role.ADMIN}` for single methods. `runtime = True` opens reading to the scope `runtime`,
-and `invokes = True` opens the whole view to the scope `invoke`. `only_reads = True` marks a POST that stores
+An API view has `read_role` (viewer by default) and `write_role` (no default), or `roles = {"DELETE":
+Role.ADMIN}` for single methods. `runtime = True` opens reading to the scope `runtime`, and `invokes = True`
+opens the whole view to the scope `invoke`. `only_reads = True` marks a POST that stores
 nothing: the scope of a key treats it as reading. A page has the decorator `requires`, which
 `people.middleware.RoleRequiredMiddleware` enforces.
 """

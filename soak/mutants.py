@@ -2,8 +2,8 @@
 repository, and the tests beside the code have to fail.
 
 A run tries a sample of the mutants of each area, drawn with the seed of the run. `MUTANTS` in the environment
-is the size of the sample, "all" tries every mutant. Tests should kill nine
-of ten; the command lists the survivors.
+is the size of the sample, "all" tries every mutant. Tests should kill nine of ten; the command lists the
+survivors.
 
 mutmut 3.8 is not among the development packages, because it installs `setproctitle`, with which gunicorn and
 Celery rename their processes. Install it in a copy of the virtual environment.

@@ -9,8 +9,8 @@ read from the stack: the innermost line of this repository. Allowed are
 - tests and demo vendors, and the test runner itself: they are the other side.
 
 A thread without a line of the repository in its stack (a library that calls home) is none of these, unless a
-test declares it as its own: `with other_side()`. Child processes
-get the same hook from tests/children/sitecustomize.py and report into a file.
+test declares it as its own: `with other_side()`. Child processes get the same hook from
+tests/children/sitecustomize.py and report into a file.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Circuit breakers: an endpoint or a tool receives no requests if it did not answer or asked for a pause.
 
 A circuit is a row in PostgreSQL. Failures of an enumeration run open the endpoint's circuit, and failures of
-a call
-open its tool's. docs/decisions/0014-pacing.md has the reasons.
+a call open its tool's. docs/decisions/0014-pacing.md has the reasons.
 """
 
 import random

@@ -1,8 +1,7 @@
 """Operations on credentials by users: create, change, replace and remove.
 
 Each function is one change by one user, audited in the same transaction. catalog/credentials/sessions.py
-attaches
-credentials to requests.
+attaches credentials to requests.
 """
 
 from contextlib import suppress
@@ -97,10 +96,8 @@ def update_credential(
     """Change the name, the details of `details_of`, and the secret if one is given.
 
     A client secret is sent only to the token server that it was entered for, and tokens belong to one client.
-    A value
-    that does not match any more is deleted and must be entered again. The origin never changes: another
-    origin needs
-    another credential.
+    A value that does not match any more is deleted and must be entered again. The origin never changes:
+    another origin needs another credential.
     """
     credential = locked(credential, Credential.objects.filter(removed_at=None))
     if registered:

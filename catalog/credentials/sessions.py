@@ -93,8 +93,7 @@ class _OAuthCredential:
     """The access token of a session, renewed when it expires or is refused.
 
     One 401 is answered with one new token, until another request succeeds. Renewal uses a database connection
-    of its
-    own, because an enumeration run occupies its own.
+    of its own, because an enumeration run occupies its own.
     """
 
     certificate = None
@@ -215,8 +214,8 @@ def open_session(
     way.
 
     Facts that the protocol learns about the endpoint are stored for the next session, and so is the
-    connection with
-    `keeps_connection`. carried: secrets in requests besides the credential, which no reply may repeat either.
+    connection with `keeps_connection`. carried: secrets in requests besides the credential, which no reply
+    may repeat either.
     policy: replaces the policy for vendors, for an unsaved endpoint.
     """
     carrier, credential = _carrier(endpoint), endpoint.credential

@@ -1,10 +1,8 @@
 """Resumption of an enumeration: replies that were read before a failure are not requested again.
 
 The replies of a list are in memory while it is read. If the vendor fails, they are stored (`KeptReply`), and
-the
-next run of the same endpoint and reader uses them until it needs a request that was not sent before.
-Protocols are
-not aware of it. docs/decisions/0022-resumed-enumeration.md has the reasons.
+the next run of the same endpoint and reader uses them until it needs a request that was not sent before.
+Protocols are not aware of it. docs/decisions/0022-resumed-enumeration.md has the reasons.
 """
 
 import logging

@@ -1,8 +1,7 @@
 """The last reply of a vendor before a run failed, stored to find the cause.
 
 Secrets in exchanges are masked (`core.outbound.exchange.Exchange`). Only administrators may see them, because
-a
-vendor may answer with anything.
+a vendor may answer with anything.
 """
 
 from collections import deque

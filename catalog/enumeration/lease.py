@@ -1,8 +1,7 @@
 """The lease of a run. Only the worker that has claimed the run may write for it, until its lease ends.
 
 A run is claimed by compare-and-set. `attempt` is the fencing token: each claim increments it, and writes with
-an
-older token change no row.
+an older token change no row.
 """
 
 import logging

@@ -1,9 +1,8 @@
 """Older versions of tools, which are read from the vendor after the list so that they can be pinned.
 
 A list contains only current versions. The versions of a tool's history are added behind the stored ones, and
-the
-current version does not change. Histories that the vendor could not return are requested again after the
-endpoint's next run, with a note on its last run.
+the current version does not change. Histories that the vendor could not return are requested again after
+the endpoint's next run, with a note on its last run.
 """
 
 import logging

@@ -1,9 +1,9 @@
 """The enumeration of one tool, because a runtime needs it now. See docs/decisions/0064-fresh-signatures.md.
 
 The result is recorded as by a run, so that the next run finds nothing new in it. Only a complete run
-withdraws
-tools. Simultaneous requests for one tool share one request to the vendor, and none is sent again within the
-interval, whatever the result. If the protocol has no address for one tool, this applies to all tools of the
+withdraws tools. Simultaneous requests for one tool share one request to the vendor, and none is sent again
+within the interval, whatever the result. If the protocol has no address for one tool, this applies to all
+tools of the
 endpoint: its list is read, and all changes are recorded.
 """
 

@@ -1,8 +1,7 @@
 """Detection of the protocol of an address that cannot be read with the configured one.
 
 A wrong protocol looks like other faults: an OpenAPI address that is read as A2T seems to require a
-credential. So
-the other protocols are tried before an administrator sees the error.
+credential. So the other protocols are tried before an administrator sees the error.
 """
 
 from contextlib import suppress
@@ -35,8 +34,7 @@ def explain(endpoint: Endpoint, error: ProtocolError, policy: Policy | None = No
     """Return the error of an unreadable list, or a WrongProtocolError.
 
     Some addresses are not tried: those that were read before, that do not answer, or that name an
-    authorization server
-    as only MCP does.
+    authorization server as only MCP does.
     """
     is_mcp = isinstance(error, RefusedError) and "resource_metadata" in error.challenge
     if endpoint.last_success_at or isinstance(error, UnavailableError) or is_mcp:

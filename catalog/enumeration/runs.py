@@ -1,8 +1,7 @@
 """Enumeration runs. A run is one row, from the request to the recorded result.
 
 The row is written before the message, which contains only its id and may be lost. A worker claims a run with
-a
-lease (lease.py), which its heartbeat renews (heartbeat.py). A run with an expired lease is claimed again
+a lease (lease.py), which its heartbeat renews (heartbeat.py). A run with an expired lease is claimed again
 (schedule.py). docs/decisions/0004-enumeration.md has the reasons.
 """
 

@@ -1,10 +1,9 @@
 """The staging table of an enumeration, and the data that is kept with it.
 
 The table is temporary and belongs to one database session, so a killed run leaves nothing behind. Behind a
-pooler,
-where a session lasts one transaction, the rows wait in a file for the transaction that merges them. Ids are
-drawn
-while staging, so that a new tool and its first version, which refer to each other, are each written once.
+pooler, where a session lasts one transaction, the rows wait in a file for the transaction that merges
+them. Ids are drawn while staging, so that a new tool and its first version, which refer to each other, are
+each written once.
 """
 
 import tempfile
@@ -99,8 +98,7 @@ class Harvest:
     """The results of one complete enumeration besides the staged tools.
 
     respelt: ids with another spelling. relisted: tools with changes that affect no model and no call; their
-    documents
-    are staged. as_version: tools that are listed as one of their versions again.
+    documents are staged. as_version: tools that are listed as one of their versions again.
     images: the image addresses of the tools, "" for a tool without one.
     """
 
@@ -226,10 +224,8 @@ class Stage:
     """The staging table of this session, created for the first tools.
 
     Rows go into one open COPY, so that the database works while the next ones are decoded. Do not use the
-    connection
-    between `put` and `settle`, and settle before the next request to the vendor, because the server ends a
-    statement
-    that waits for long.
+    connection between `put` and `settle`, and settle before the next request to the vendor, because the
+    server ends a statement that waits for long.
     spool: the rows behind a pooler, None if they are in the table.
     """
 

@@ -28,8 +28,7 @@ class CallStatus(models.TextChoices):
 
 class Mode(models.TextChoices):
     """The way in which a call runs. `wait`: in the process that received it. The others run in a worker, for
-    up to a
-    day."""
+    up to a day."""
 
     WAIT = "wait", _("Waited for")
     ASYNC = "async", _("In the background")
@@ -150,26 +149,22 @@ class Call(models.Model):
     Columns:
     site: Pegboard's address as the caller knows it, for links.
     key: identifies repeated requests. It is unique across teams, so Pegboard derives it from the owner of the
-    call
-    (execution/calls/call_keys.py). idempotency_key: the id that the client has chosen, or null.
+    call (execution/calls/call_keys.py). idempotency_key: the id that the client has chosen, or null.
     gives_up_at: when its current state must have ended. A worker renews it as a short lease while it executes
     a call.
     continues: the call whose questions this one answers.
     agent, release: the agent and the release number for a runtime, with `api_key`. No foreign keys, because
-    agents
-    belong to a higher layer. sub_agent: the slug of the sub-agent that offers the tool, "" for the agent.
+    agents belong to a higher layer. sub_agent: the slug of the sub-agent that offers the tool, "" for the
+    agent.
     first_key: the id of the key that started the call which this one continues or is a step of, where that is
     not `api_key`; 0 if a user started it. Null for all other calls.
     on_behalf_of: the digest of an end user (catalog/models/user_grants.py). resumes_when_granted: the call
-    continues by
-    itself when the user has authorized it.
+    continues by itself when the user has authorized it.
     reasoning: the model's reason for the call. mark: identifies the run for an ACP client
-    (`metadata.call_id`), and the
-    call for an MCP client that cancels it.
+    (`metadata.call_id`), and the call for an MCP client that cancels it.
     retry: the `Terms` of the call, empty for old calls.
     remote_run: the id of the run at a vendor that keeps runs. If its worker dies, the next one continues the
-    run. The
-    outcome of any other call of a dead worker is unknown. thread: its calls run one after the other.
+    run. The outcome of any other call of a dead worker is unknown. thread: its calls run one after the other.
     activity: runs instead of the vendor of `tool`, chosen by the agent's `environment`.
     parent: the call whose activity has this call as a step.
     removed_at: its caller has deleted it, so served protocols do not show it any more.
@@ -364,8 +359,7 @@ class CallId(models.Model):
     """An id under which a call was made, stored as long as the id must not run again.
 
     Calls are trimmed to the newest of each tool, which may cover only minutes. `digest` is that of the
-    request and its
-    user, and distinguishes a repeated call from another one after the call was deleted.
+    request and its user, and distinguishes a repeated call from another one after the call was deleted.
     """
 
     key = models.UUIDField(primary_key=True)

@@ -54,8 +54,7 @@ class FindingQuerySet(models.QuerySet["Finding"]):
 
     def refusing_pins(self) -> "FindingQuerySet":
         """Return the findings that forbid pinning their version: it is blocked, held, or has a waiting
-        decision, whatever the
-        policy of its endpoint accepts."""
+        decision, whatever the policy of its endpoint accepts."""
         return self.stopping() | self.waiting()
 
     def weighed(self) -> "FindingQuerySet":

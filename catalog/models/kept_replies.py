@@ -7,10 +7,8 @@ class KeptReply(models.Model):
     """A vendor's reply to a run that failed, for the next run.
 
     Only catalog/enumeration reads and writes it, and the next successful run deletes it. reader: identifies
-    endpoint,
-    settings and credential. request: the SHA-256 of the request (hexadecimal). All rows of an endpoint have
-    the age of
-    the first run that they come from.
+    endpoint, settings and credential. request: the SHA-256 of the request (hexadecimal). All rows of an
+    endpoint have the age of the first run that they come from.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="kept_replies")

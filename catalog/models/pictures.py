@@ -23,8 +23,7 @@ class ToolPicture(models.Model):
     Enumeration writes the address (catalog/enumeration/listed_images.py), a worker the rest
     (catalog/pictures/fetching.py).
     Tools without an image have no row. picture: None before the first request and after an error, which
-    `error_code`
-    and `error_message` describe. No worker requests the address before `next_at`.
+    `error_code` and `error_message` describe. No worker requests the address before `next_at`.
     """
 
     tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="tool_picture")

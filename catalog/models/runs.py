@@ -217,8 +217,7 @@ class KnownPage(models.Model):
     """A page as the last complete run read it, so that the same bytes are not parsed again.
 
     Only the transaction that records a run replaces it, so it always matches the catalog. reader: identifies
-    endpoint,
-    settings and credential. A reply to another request is not stored.
+    endpoint, settings and credential. A reply to another request is not stored.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="known_pages")

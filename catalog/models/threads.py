@@ -52,12 +52,9 @@ class Thread(models.Model):
     """A thread at a vendor, and its owner.
 
     key: the id for callers, who may choose it, unique within the agent or within a user's trials. The vendor
-    is asked to
-    use an id that is derived from it. remote_id: the vendor's id. A thread of an ACP client has no `tool`,
-    `version` and
-    `remote_id` before its first run. agent, release, sub_agent, api_key: as for a call. status: as last
-    reported; only
-    the vendor has the contents.
+    is asked to use an id that is derived from it. remote_id: the vendor's id. A thread of an ACP client
+    has no `tool`, `version` and `remote_id` before its first run. agent, release, sub_agent, api_key: as
+    for a call. status: as last reported; only the vendor has the contents.
     """
 
     key = models.UUIDField(default=uuid.uuid4, editable=False)

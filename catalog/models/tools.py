@@ -126,8 +126,7 @@ def lock_in_order(tools: models.QuerySet[Tool]) -> None:
 
 class ListedDocument(models.Model):
     """The document of a tool as the vendor lists it, if it differs from the version only in parts that affect
-    no model and
-    no call. `digest`: of the document."""
+    no model and no call. `digest`: of the document."""
 
     tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="listed")
     digest = models.CharField(max_length=64)
@@ -142,8 +141,7 @@ class Fetch(models.Model):
     """The last request to a vendor for a runtime (catalog/enumeration/one_tool.py), with its result.
 
     Without an error code, the catalog contains the vendor's current state. The process with the `claim` may
-    send the
-    request until `claimed_until`. No process sends another one before `next_at`.
+    send the request until `claimed_until`. No process sends another one before `next_at`.
     """
 
     claim = models.UUIDField(null=True)
@@ -203,8 +201,7 @@ class ToolVersion(models.Model):
     rewrite: the number of earlier versions with the same label. signature: the normal form as JSON.
     raw: the vendor's document as canonical JSON. Both are texts, because no query reads inside.
     alarms: those that `rules.assess` raised when the version was recorded; None for a version that is
-    inspected after
-    its run, such as that of a new tool.
+    inspected after its run, such as that of a new tool.
     """
 
     tool = models.ForeignKey(

@@ -19,8 +19,7 @@ class EndUser(models.Model):
     """A user of an agent, as its runtimes name the user. The same name in two agents means two users.
 
     digest: a keyed digest of agent and name, which identifies the user in calls. sealed: the encrypted name,
-    which
-    vendors receive. No foreign key to the agent, because agents belong to a higher layer.
+    which vendors receive. No foreign key to the agent, because agents belong to a higher layer.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -56,8 +55,7 @@ class UserGrant(TokenColumns):
     credential: the OAuth client of Pegboard that receives the tokens. None: the vendor stores the tokens and
     reports the state at `check_url`.
     scopes: the requested or authorized scopes. sent_scopes: those of the last redirect. granted_scopes: those
-    of the
-    stored tokens, which are used while the user is asked for more. Old rows have neither.
+    of the stored tokens, which are used while the user is asked for more. Old rows have neither.
     asked: the number of requests to the user. call: the last call that met the challenge.
     resumes: calls of the user continue when the state is `completed` (serving/resumed_calls.py).
     """

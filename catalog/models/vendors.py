@@ -164,12 +164,9 @@ class Endpoint(models.Model):
     """An address of a vendor, with one protocol and one credential.
 
     memory: facts that its protocol has learned; see `protocols.base.Session`. authorities: certificates (PEM)
-    of the
-    only trusted authorities, "" for the well-known ones. max_tools and the following: limits of a run. retry:
-    its part
-    of the retry policy of its tools (catalog/rules/retries.py). history_lease_until: the lease of the worker
-    that reads
-    older versions of its tools.
+    of the only trusted authorities, "" for the well-known ones. max_tools and the following: limits of a
+    run. retry: its part of the retry policy of its tools (catalog/rules/retries.py). history_lease_until:
+    the lease of the worker that reads older versions of its tools.
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")

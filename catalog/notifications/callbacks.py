@@ -1,8 +1,7 @@
 """Callbacks: one signed request to the address that the caller of a call gave, sent when the call ends.
 
 They are signed, sent and retried like webhooks. The body contains the address of the call, not its outputs,
-which
-require the API key of the call.
+which require the API key of the call.
 """
 
 import json

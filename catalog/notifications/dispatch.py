@@ -1,8 +1,7 @@
 """Dispatch of notices: due notices become mails and deliveries, and senders are woken.
 
 The scheduler runs `tick`, which needs no broker. Workers send. Both may run twice at once or stop anywhere:
-the
-next tick continues after the last commit.
+the next tick continues after the last commit.
 """
 
 import logging

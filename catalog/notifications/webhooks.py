@@ -2,8 +2,7 @@
 
 Signatures follow Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks): HMAC-SHA256 over
 "<webhook-id>.<webhook-timestamp>.<body>". Requests go through core/outbound, like all requests to addresses
-that
-users enter.
+that users enter.
 """
 
 import base64

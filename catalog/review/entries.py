@@ -40,8 +40,7 @@ class Entry:
     """All findings about the same bytes of a tool, which one decision settles.
 
     `version` is compared with `before`, or with the version for another caller of the vendor, and with the
-    versions
-    that agents pin. `agents` pin `version` itself.
+    versions that agents pin. `agents` pin `version` itself.
     """
 
     finding: Finding

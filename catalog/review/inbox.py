@@ -1,8 +1,7 @@
 """The inbox of the review: waiting findings by severity, vendor and cause, in pages.
 
 The most severe are first. Within one severity, findings about one vendor and one cause are adjacent, so that
-a
-reviewer can decide them together.
+a reviewer can decide them together.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
 """Apply a changed policy of an endpoint to versions that wait for review.
 
 The policy at the time of recording may have accepted a version with findings. If the new policy holds or
-blocks its
-classes, it applies to that version too. Decisions of users stay.
+blocks its classes, it applies to that version too. Decisions of users stay.
 """
 
 from collections.abc import Iterator, Sequence

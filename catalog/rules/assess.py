@@ -1,9 +1,8 @@
 """The assessment of a version that a vendor offers, before a user has reviewed it. Pure.
 
 `assess` compares it with the current version and returns the changes, the broken promises and the alarms of
-its
-texts. `Assessment.stop` applies a policy. Enumeration assesses each changed tool once and stores the alarms
-with
+its texts. `Assessment.stop` applies a policy. Enumeration assesses each changed tool once and stores the
+alarms with
 the version: docs/decisions/0040-one-assessment.md.
 """
 

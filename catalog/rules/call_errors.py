@@ -1,8 +1,7 @@
 """The error codes of tool calls, with their meaning and whether a retry can help. Pure.
 
 Codes in capital letters appear in the error of an outcome. Codes in lower case refuse a request before
-anything is
-sent, with an HTTP status.
+anything is sent, with an HTTP status.
 """
 
 from collections.abc import Iterable, Mapping

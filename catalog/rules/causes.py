@@ -1,8 +1,7 @@
 """The causes of findings, which group their codes in lists and filters. Pure.
 
 The codes are those of the rules in `inspection/`, of `promises.py`, of the second look, of refused calls and
-of
-the policy. The causes are in the order in which lists show them.
+of the policy. The causes are in the order in which lists show them.
 """
 
 from collections.abc import Collection

@@ -1,8 +1,7 @@
 """The policy of an endpoint: what happens to a new version before a user has reviewed it. Pure.
 
 A policy has an action for each class of change, with defaults in `DEFAULT`. A version of several classes gets
-the
-strictest action.
+the strictest action.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -41,8 +41,8 @@ _REPHRASED_BY, _MAX_REPHRASED = 2, 6
 class Question:
     """The runs of a text and the words in each; a tool may be meant by the whole of it.
 
-    `matches` are its everyday words, `languages` what it may be written in,
-    and `foreign_stops` the words that only join others in those but English.
+    `matches` are its everyday words, `languages` what it may be written in, and `foreign_stops` the words
+    that only join others in those but English.
     """
 
     runs: tuple[str, ...]

@@ -1,9 +1,8 @@
 """Create many definitions from one JSON document, in one transaction.
 
 The format of a tool is that of `POST definitions/` or that of the Tool System. A schema of calls, as the
-export
-format `tool-system` writes it, is accepted too. Faults have paths: `tools.3.inputs` belongs to the fourth
-tool.
+export format `tool-system` writes it, is accepted too. Faults have paths: `tools.3.inputs` belongs to the
+fourth tool.
 """
 
 from typing import Any

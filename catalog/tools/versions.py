@@ -50,8 +50,8 @@ def predecessors(versions: Iterable[int], *, is_offered: bool = False) -> dict[i
     """Return the version that each version is compared with, by primary key. A tool's first version has none.
 
     A held or blocked version is compared with the current one. Any other is compared with the last one before
-    it in
-    the vendor's order, whatever the order in which they were read, and with an allowed one if there is any.
+    it in the vendor's order, whatever the order in which they were read, and with an allowed one if there
+    is any.
     """
     keys = list(versions)
     return dict(_predecessor_query(is_offered).rows(versions=keys)) if keys else {}
@@ -78,8 +78,7 @@ def find_version(tool: Tool, *, version: str = "", ordinal: int | None = None) -
     one.
 
     If several versions have the label, the one with `ordinal` is returned, else the current one, else the
-    last
-    allowed one. If the vendor has no labels, an ordinal is accepted as the label.
+    last allowed one. If the vendor has no labels, an ordinal is accepted as the label.
     """
     if not version:
         return tool.current if ordinal is None else tool.versions.filter(ordinal=ordinal).first()

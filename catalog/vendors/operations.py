@@ -223,8 +223,7 @@ def update_endpoint(
     **changes: Any,
 ) -> Endpoint:
     """Change an endpoint. Another origin removes the credential, which is only for the old one. A new address
-    answers the
-    requests for it.
+    answers the requests for it.
 
     again: as for `create_endpoint`.
     """

@@ -1,8 +1,7 @@
 """The report card of a vendor: promises kept and broken, availability, speed and changes.
 
 All figures about enumeration runs cover the last 30 days, with at most the last thousand runs of each
-endpoint, so
-that the cost does not grow with the age of a vendor.
+endpoint, so that the cost does not grow with the age of a vendor.
 """
 
 from dataclasses import dataclass

@@ -47,8 +47,7 @@ def preview(draft: Endpoint, *, reader: User) -> Preview:
 @transaction.atomic
 def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> VendorRequest:
     """Request a vendor. `draft` is validated like an endpoint. Raises DomainError for an address that is
-    connected or
-    requested already."""
+    connected or requested already."""
     check_name(vendor_name.strip(), 120)
     row = VendorRequest(
         protocol=draft.protocol,

@@ -2,9 +2,8 @@
 
 Pegboard is a resource server (RFC 6750, RFC 9728), and the identity provider of single sign-on is the
 authorization server. An access token identifies a user and, together with the requested address, one agent.
-The
-request then uses that user's key for signed-in clients of the agent (people.api_keys.admit), so the rules for
-keys apply to it. docs/decisions/0067-signed-in-clients.md.
+The request then uses that user's key for signed-in clients of the agent (people.api_keys.admit), so the
+rules for keys apply to it. docs/decisions/0067-signed-in-clients.md.
 """
 
 import hashlib

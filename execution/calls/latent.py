@@ -36,8 +36,7 @@ def request(version: ToolVersion, *, actor: User, output: Outcome | None = None,
     """Store a call, or return the earlier call with the same `key`. With an `output` it has ended.
 
     options: those of `requesting.request_call`, which raises the same errors. Raises DomainError if the
-    call has
-    another output already.
+    call has another output already.
     """
     call = requesting.request_call(version, actor=actor, ended=output or LATENT, **options)
     invocation.tell_the_end(call)

@@ -57,8 +57,7 @@ def would_start_late(
     owner: the API key and the user of the new call. oldest: the waiting time in seconds of each owner's
     oldest call.
     Calls of one owner start in order. An owner without a waiting call waits at most as long as the owner with
-    the
-    shortest wait, because workers claim fairly.
+    the shortest wait, because workers claim fairly.
     """
     expected = oldest.get(owner, min(oldest.values(), default=0.0))
     return expected > lasts / 2

@@ -1,8 +1,7 @@
 """Addresses at which vendors may report that a run has ended, so that it is polled sooner.
 
 Such a report is only a hint. It is not signed, its body is not read, and the vendor is polled for the result.
-The
-address belongs to one call and cannot be guessed.
+The address belongs to one call and cannot be guessed.
 """
 
 import hmac

@@ -1,8 +1,7 @@
 """Threads at vendors: created, read and removed. A run on a thread is a normal call.
 
 A thread is created at its vendor before its row is stored. A thread that a dying process leaves at the vendor
-is
-empty, and the same request finds it again.
+is empty, and the same request finds it again.
 """
 
 import math
@@ -181,8 +180,7 @@ def forget(*, ends: float = math.inf) -> bool:
     """Delete rows of removed threads, and of threads that were not used for a long time.
 
     Unused threads stay at their vendors. The calls on all these threads stay. ends: the time.monotonic()
-    after which no
-    batch starts. Returns whether more may be left.
+    after which no batch starts. Returns whether more may be left.
     """
     now, active = Now(), Call.objects.filter(thread=OuterRef("pk"), status__in=ACTIVE_CALLS)
     old = Q(removed_at__lt=now - REMOVED_RETENTION) | Q(used_at__lt=now - UNUSED_RETENTION)

@@ -2,8 +2,7 @@
 it.
 
 The client is a credential of the kind `oauth_users` that was entered for the endpoint's address. Its tokens
-are
-sent only there.
+are sent only there.
 """
 
 from django.db import transaction

@@ -1,8 +1,7 @@
 """Dynamic registration of Pegboard at an authorization server (RFC 7591), on request of an administrator.
 
 The reply is validated like a token reply: it has one meaning or is refused with a code. The address and token
-for
-managing the registration (RFC 7592) are not stored, because Pegboard does not use them.
+for managing the registration (RFC 7592) are not stored, because Pegboard does not use them.
 """
 
 import re

@@ -2,8 +2,7 @@
 automatically.
 
 A vendor may describe itself only at its own origin. It names authorization servers, which describe themselves
-at
-theirs. No other address is requested, and all requests use the policy for vendors.
+at theirs. No other address is requested, and all requests use the policy for vendors.
 """
 
 import time
@@ -69,10 +68,8 @@ def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
     """Query the vendor at `url` and the authorization servers that it names. Takes about 20 s at most.
 
     challenge: the WWW-Authenticate header of an earlier 401 or 403. Without it the vendor is requested: by
-    GET, then by
-    a request for its tools in `protocol`, or in each protocol until one is answered. Raises RefusedError for
-    an invalid
-    address. All other errors are in `steps`.
+    GET, then by a request for its tools in `protocol`, or in each protocol until one is answered. Raises
+    RefusedError for an invalid address. All other errors are in `steps`.
     """
     check_url(url.partition("?")[0], policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
     return _ServerDiscovery(url.partition("?")[0], protocol).look(challenge)

@@ -1,8 +1,7 @@
 """Revocation of tokens at an authorization server (RFC 7009).
 
 Best effort: the request follows the commit that deleted the tokens, so no error keeps them stored. The result
-is in
-the audit trail and in the message for the user.
+is in the audit trail and in the message for the user.
 """
 
 import time

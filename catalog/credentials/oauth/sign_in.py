@@ -1,8 +1,7 @@
 """Sign-ins at an authorization server for a credential, with the browser of a user.
 
 A reply is valid once, within 10 minutes, for the same user and login session, or for the user alone if a
-program
-started it. RFC 6749 section 4.1, RFC 7636, RFC 9207; RFC 9700 section 4 lists the attacks.
+program started it. RFC 6749 section 4.1, RFC 7636, RFC 9207; RFC 9700 section 4 lists the attacks.
 """
 
 import time
@@ -104,8 +103,7 @@ def complete(
     """Exchange the code of the redirect for tokens and store them.
 
     query: all values of all parameters (`dict(request.GET.lists())`). redirect_uri: the called address
-    without its
-    query. Raises DomainError with a message for the user. Earlier tokens then stay.
+    without its query. Raises DomainError with a message for the user. Earlier tokens then stay.
     """
     answer = token_replies.read_answer(query)
     matching = SignIn.objects.filter(

@@ -1,10 +1,8 @@
 """Replies of token endpoints, and redirects after a sign-in. Pure.
 
 Token, type and error have one meaning or are refused with a code, because they are stored encrypted and used
-for
-weeks. All other members are optional: an invalid one counts as missing, with a note. RFC 6749 sections 4.1.2
-and 5,
-RFC 9207.
+for weeks. All other members are optional: an invalid one counts as missing, with a note. RFC 6749 sections
+4.1.2 and 5, RFC 9207.
 """
 
 import base64
@@ -84,8 +82,7 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
     """Parse a token reply. `sent`: the secrets of the request, which no message may contain.
 
     Raises ProtocolViolationError for an invalid reply, OAuthError for an OAuth error, UnavailableError for a
-    temporary
-    one.
+    temporary one.
     """
     host = urlsplit(reply.url).netloc
     if not is_success(reply):

@@ -1,8 +1,8 @@
 """Patterns that begin with fixed words. A search for these words excludes most texts. Pure.
 
 A pattern with dozens of branches takes a thousand times as long as a search for a word. So a clause lists the
-words
-that it begins with, as in “ignor|disregard”, and its pattern is tried only directly after one of them.
+words that it begins with, as in “ignor|disregard”, and its pattern is tried only directly after one of
+them.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Fold a text to its words, without what a writer can put between and around them. Pure.
 
 Rules on wording read this form: without markup and entities, with single spaces, and with letters joined that
-are
-spaced out or written as digits. Rules on markup read the text itself.
+are spaced out or written as digits. Rules on markup read the text itself.
 """
 
 import html

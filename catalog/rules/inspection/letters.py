@@ -1,8 +1,7 @@
 """Letters that look like others, for names that people confuse. Pure.
 
 The table is Pegboard's own. It contains letters that look like Latin ones in common typefaces. NFKC covers
-full
-width, mathematical and other compatibility forms.
+full width, mathematical and other compatibility forms.
 """
 # ruff: noqa: RUF001 - letters that can be mistaken for others are what this file is about
 

@@ -1,8 +1,7 @@
 """Patterns of wording that steers a model instead of describing a tool, by rule. Data.
 
 They match obvious attempts in any markup and spacing (catalog/rules/inspection/folding.py). Gaps between
-words are
-bounded and end with the sentence, so matching is fast for any text.
+words are bounded and end with the sentence, so matching is fast for any text.
 """
 # ruff: noqa: E501 - a pattern is easier to read in one line
 

@@ -1,5 +1,5 @@
-"""A client of A2T, written from the text of the draft alone: it uses every call, and
-checks each member of each answer against the text.
+"""A client of A2T, written from the text of the draft alone: it uses every call, and checks each member of
+each answer against the text.
 
 https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 sections 5 to 7.
 """
