@@ -55,7 +55,7 @@ def read_token_reply(reply: Reply) -> TokenReply:
     else:
         members = strict_json.require_json(reply)
     if not isinstance(members, dict):
-        raise _violation("TOKEN_SHAPE", reply, f"sent {kind_of(members)} where an object was expected")
+        raise _violation(reply, f"sent {kind_of(members)} where an object was expected")
     return TokenReply(members, notes)
 
 
@@ -76,11 +76,11 @@ def _read_form(reply: Reply, notes: list[str]) -> dict[str, Any]:
     except ValueError:
         pairs = []
     if "=" not in text or not pairs:
-        raise _violation("TOKEN_SHAPE", reply, "sent a form that cannot be read")
+        raise _violation(reply, "sent a form that cannot be read")
     counts = Counter(name for name, _ in pairs)
     repeated = {name for name, count in counts.items() if count > 1}
     if repeated & ESSENTIAL:
-        raise _violation("TOKEN_SHAPE", reply, "sent a form that repeats a name")
+        raise _violation(reply, "sent a form that repeats a name")
     notes += map(_unread_note, sorted(repeated))
     return {name: value for name, value in pairs if name not in repeated}
 
@@ -89,5 +89,5 @@ def _unread_note(name: str) -> str:
     return f"sent a “{printable(name, 60)}” that cannot be read"
 
 
-def _violation(code: str, reply: Reply, problem: str) -> ProtocolViolationError:
-    return ProtocolViolationError(code, f"{urlsplit(reply.url).netloc} {problem}.")
+def _violation(reply: Reply, problem: str) -> ProtocolViolationError:
+    return ProtocolViolationError("TOKEN_SHAPE", f"{urlsplit(reply.url).netloc} {problem}.")

@@ -16,17 +16,17 @@ class SchemaBoundsError(ValueError):
         self.limit = limit
 
 
-def require_bounds(schema: Any, max_depth: int = MAX_DEPTH, max_parts: int = MAX_PARTS) -> None:
+def require_bounds(schema: Any) -> None:
     """Raises SchemaBoundsError. Every object and array counts as a part."""
     level: list[Any] = [schema] if isinstance(schema, dict | list) else []
     parts = depth = 0
     while level:
         parts += len(level)
         depth += 1
-        if depth > max_depth:
-            raise SchemaBoundsError("SCHEMA_TOO_DEEP", max_depth)
-        if parts > max_parts:
-            raise SchemaBoundsError("SCHEMA_TOO_BIG", max_parts)
+        if depth > MAX_DEPTH:
+            raise SchemaBoundsError("SCHEMA_TOO_DEEP", MAX_DEPTH)
+        if parts > MAX_PARTS:
+            raise SchemaBoundsError("SCHEMA_TOO_BIG", MAX_PARTS)
         level = [
             child
             for value in level

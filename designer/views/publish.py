@@ -78,7 +78,9 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "tokens_change": review.size_change,
         "codes": sorted({check.code for check in review.failed}),
         **readers_of(agent, review.channels),
-        "for_admins": _for_admins(review.failed) if not person(request).can_administer else [],
+        "for_admins": [check for check in review.failed if check.accepted_by == "admin"]
+        if not person(request).can_administer
+        else [],
     }
     return render(request, "designer/publish.html", context, status=409 if form.errors else 200)
 
@@ -137,10 +139,6 @@ def _rows(checks: list[Check]) -> list[CheckRow]:
             message = _(FOLDED[check.code]).format(count=grouped(len(same)))
             rows.append(CheckRow(TONES[check.severity], message, where, tuple(same)))
     return rows
-
-
-def _for_admins(failed: list[Check]) -> list[Check]:
-    return [check for check in failed if check.accepted_by == "admin"]
 
 
 def _says_published(number: int, channel: str) -> str:

