@@ -19,7 +19,7 @@ from designer.pins import pins
 from designer.releases import publishing
 from pegboard import wsgi
 from people import api_keys
-from people.models import Scope, User
+from people.models import KeyScope, User
 
 TOOLS = 1_000
 READS, ASKS = 20, 1_000
@@ -52,7 +52,7 @@ class Server:
 def main() -> Iterator[Figure]:
     user = User.objects.create_superuser("benchmark", "no password is asked for here")
     release = publish(user)
-    _, token = api_keys.issue(user, actor=user, name="benchmark", scopes=[Scope.RUNTIME])
+    _, token = api_keys.issue(user, actor=user, name="benchmark", scopes=[KeyScope.RUNTIME])
     server = Server(token)
     path = f"/api/v1/agents/{release.agent.slug}/releases/live/tools/?format="
     bare = percentile(samples(aggregated, READS), 50)

@@ -29,7 +29,7 @@ from designer.models import Release
 from designer.pins import pins
 from designer.releases import publishing
 from pegboard.process_commands import FOR_RUNTIMES
-from people.models import Scope, User
+from people.models import KeyScope, User
 
 HOST = "127.0.0.1"
 IS_QUICK = os.environ.get("QUICK") == "1"
@@ -148,7 +148,7 @@ def main() -> Iterator[Figure]:
             user,
             actor=user,
             name="benchmark",
-            scopes=[Scope.RUNTIME, Scope.INVOKE],
+            scopes=[KeyScope.RUNTIME, KeyScope.INVOKE],
             agents=[desk.release.agent],
             calls_at_once=IN_FLIGHT,
         )

@@ -21,7 +21,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models.runs import Trigger
 from designer.agents import agent_keys
 from pegboard import wsgi
-from people.models import Scope, User
+from people.models import KeyScope, User
 
 ROOT = str(Path(__file__).parents[1]) + "/"
 PACKAGES = tuple(
@@ -82,7 +82,7 @@ def main() -> Iterator[Figure]:
 def trace_call(user: User, vendor_port: int) -> Trace:
     """Trace a call that was warmed up by others, from the web server's side of WSGI to the reply."""
     desk = Desk(user, vendor_port)
-    scopes = [Scope.RUNTIME, Scope.INVOKE]
+    scopes = [KeyScope.RUNTIME, KeyScope.INVOKE]
     _, key = agent_keys.issue(
         user, actor=user, name="benchmark", scopes=scopes, agents=[desk.release.agent], calls_at_once=10
     )

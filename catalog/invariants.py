@@ -45,7 +45,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class BrokenInvariant:
-    """`examples` are the first few of the `count` things that break the claim."""
+    """A claim about stored data that does not hold. `examples` are the first few of the `count` things that
+    break the claim.
+    """
 
     claim: Claim
     count: int

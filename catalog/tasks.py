@@ -72,7 +72,7 @@ def detect_protocol(job_id: str) -> None:
 
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def index_pending(endpoint_id: int | None = None) -> None:
-    """Once a minute: write texts that are not written yet, and delete changes that every index has read.
+    """Write texts that are not indexed yet, and delete changes that every index has read. Once a minute.
 
     Each host writes its own index. Workers of earlier releases send the number of an endpoint.
     """
@@ -83,13 +83,13 @@ def index_pending(endpoint_id: int | None = None) -> None:
 
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def inspect_pending() -> None:
-    """Once a minute: what such a worker has left uninspected, and everything when the rules have changed."""
+    """Inspect what a worker has left, and everything when the rules have changed. Once a minute."""
     inspector.inspect_pending(ends=time.monotonic() + PORTION_SECONDS)
 
 
 @shared_task(soft_time_limit=portions.TASK_LIMIT)
 def fetch_pictures() -> None:
-    """Once a minute: images of tools that are due."""
+    """Fetch the images of tools that are due. Once a minute."""
     fetching.fetch_due(ends=time.monotonic() + FETCH_PICTURES_SECONDS)
 
 
@@ -103,7 +103,7 @@ def read_versions(endpoint_id: int, after: int = 0) -> None:
 
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def second_looks() -> None:
-    """Once a minute: endpoints that are to be read as another caller; about once a week each."""
+    """Read endpoints as another caller, each about once a week. Once a minute."""
     second_look.tick()
 
 
@@ -124,7 +124,7 @@ def delete_old_rows() -> None:
 
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def renew_tokens() -> None:
-    """Twice a minute: access tokens that are used and near their end, so that no run has to wait for one."""
+    """Renew access tokens that are used and expire soon, so that no run waits for one. Twice a minute."""
     for credential_id in renewal.due():
         wakes.wake_worker(RENEW_TOKEN, str(credential_id))
 

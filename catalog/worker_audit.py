@@ -20,7 +20,9 @@ def tell_read(run: Run, counts: Mapping[str, int]) -> None:
 
 
 def tell_recovered(run: Run) -> None:
-    """`run.endpoint` is as it was when the run began."""
+    """Record that an endpoint with failures or a held run can be read again. `run.endpoint` is as it was
+    when the run began.
+    """
     endpoint = run.endpoint
     if endpoint.failures or endpoint.held_run_id:
         before = {"status": endpoint.status.value, "error": endpoint.error_code}

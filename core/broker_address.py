@@ -12,7 +12,9 @@ _VERIFIES = ("required", "cert_required", "true", "1")
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """celery_url, client_url: the address in Celery's form and in redis-py's. Both may contain a password.
+    """The address of the broker.
+
+    celery_url, client_url: the address in Celery's form and in redis-py's. Both may contain a password.
     tls: redis-py's options for TLS, which Celery passes on to it; empty without TLS.
     """
 

@@ -102,7 +102,7 @@ class KeyringError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """`keys` by their ids; new secrets are encrypted under `first`."""
+    """The keys of an installation. `keys` by their ids; new secrets are encrypted under `first`."""
 
     first: str
     keys: dict[str, AESGCM]

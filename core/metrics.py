@@ -79,7 +79,7 @@ atexit.register(send)
 
 
 class Metric(ABC):
-    """name, labels: in the syntax of Prometheus. help: one sentence."""
+    """A metric with its help text. name, labels: in the syntax of Prometheus. help: one sentence."""
 
     kind = ""
     registry: dict[str, "Metric"] = {}

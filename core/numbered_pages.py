@@ -16,7 +16,9 @@ PAGE_SIZE = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedPage(Generic[Row]):
-    """first: the number of the first row of this page, from 1. total: rows of all pages.
+    """One page of numbered rows.
+
+    first: the number of the first row of this page, from 1. total: rows of all pages.
 
     name: of the query parameter for the first row of a page.
     """

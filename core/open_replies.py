@@ -101,7 +101,7 @@ def add(
     holds_secret: Callable[[bytes], bool],
     on_expiry: Callable[[Mapping[str, Any]], None],
 ) -> str | None:
-    """See `core.outbound.session.Session.keep_open`."""
+    """See `core.outbound.session.HttpSession.keep_open`."""
     rest = reply.rest
     if rest is None:
         return None
@@ -150,7 +150,7 @@ def find(name: str, origin: str) -> "StoredReply | None":
 
 
 def keep_facts(facts: Mapping[str, Any], origin: str) -> str | None:
-    """See `core.outbound.session.Session.keep_facts`."""
+    """See `core.outbound.session.HttpSession.keep_facts`."""
     name = uuid4()
     try:
         ciphertext = _encrypt(name, msgspec.json.encode(_Facts(origin, dict(facts))).decode())

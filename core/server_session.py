@@ -18,7 +18,9 @@ _ATTRIBUTE = "pegboard_server_session"
 
 @dataclass(frozen=True, slots=True)
 class ServerSession:
-    """is_pooled: a pooler chooses the session of each transaction.
+    """The session with a database server, as a connection configures it.
+
+    is_pooled: a pooler chooses the session of each transaction.
     limits: values by the name of a setting, such as {"statement_timeout": "3s"}.
     """
 

@@ -74,7 +74,7 @@ SERVERS: dict[str, Callable[[Port, DemoVendor, Path | None], VendorServer]] = {
 
 
 def open_servers(ports: Sequence[Port], state: Path | None) -> list[VendorServer]:
-    """`ports` has one for each vendor, in the order of `VENDORS`."""
+    """Open the servers of all demo vendors. `ports` has one for each vendor, in the order of `VENDORS`."""
     if state:
         state.mkdir(parents=True, exist_ok=True)
     return [

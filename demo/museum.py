@@ -135,7 +135,9 @@ def day_of(text: str) -> date:
 
 @dataclass(frozen=True, slots=True)
 class MuseumTool:
-    """`document` is the tool as MCP lists it. `run` gets arguments that fit `inputs`, and the answers to what
+    """A tool of the museum.
+
+    `document` is the tool as MCP lists it. `run` gets arguments that fit `inputs`, and the answers to what
     it asked before.
     """
 

@@ -35,7 +35,9 @@ class NotRunError(Exception):
 
 
 class OxpApi:
-    """`wraps` is the earlier revision: calls under `request`, replies under `result`, and no header."""
+    """The revision of OXP that a server speaks. `wraps` is the earlier revision: calls under `request`,
+    replies under `result`, and no header.
+    """
 
     def __init__(
         self,

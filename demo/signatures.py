@@ -28,7 +28,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ParameterText:
-    """`key` stays the same when `name` changes: it is the wire id and the answering function's argument."""
+    """The texts of a parameter in one version of a tool. `key` stays the same when `name` changes: it is the
+    wire id and the answering function's argument.
+    """
 
     key: str
     name: str
@@ -56,7 +58,9 @@ class Edition:
 
 @dataclass(frozen=True, slots=True)
 class DemoTool:
-    """`run` takes the vendor's backend and arguments by key; it gives the newest version's outputs by key."""
+    """A tool of a demo vendor. `run` takes the vendor's backend and arguments by key; it gives the newest
+    version's outputs by key.
+    """
 
     id: str
     name: str
@@ -83,7 +87,7 @@ class DemoTool:
 
 
 def key_of(name: str) -> str:
-    """`Temperature in Fahrenheit` and `lateCheckout` as Python argument names."""
+    """Return a wire name as a Python argument name: `lateCheckout` becomes `late_checkout`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).lower()
 
 

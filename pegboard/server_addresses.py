@@ -22,7 +22,9 @@ _ENCODE = "Write / as %2F, ? as %3F, # as %23, [ as %5B, ] as %5D and % as %25 i
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """hosts, ports: of equal length; "" for a missing port. path: without the leading slash."""
+    """The address of a server, as a URL in a setting states it. hosts, ports: of equal length; "" for a
+    missing port. path: without the leading slash.
+    """
 
     scheme: str
     user: str

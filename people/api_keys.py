@@ -19,7 +19,7 @@ from people.models import (
     MAX_CALLS_AT_ONCE,
     RUNTIME_SCOPES,
     ApiKey,
-    Scope,
+    KeyScope,
     User,
     key_checksum,
 )
@@ -184,11 +184,11 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
     fields = {}
     if fault := display_names.name_problem(name.strip(), 100):
         fields["name"] = fault
-    if not scopes or not set(scopes) <= set(Scope.values):
-        fields["scopes"] = _("Choose at least one of {scopes}.").format(scopes=", ".join(Scope.values))
+    if not scopes or not set(scopes) <= set(KeyScope.values):
+        fields["scopes"] = _("Choose at least one of {scopes}.").format(scopes=", ".join(KeyScope.values))
     elif is_narrowed and not set(scopes) <= RUNTIME_SCOPES:
         fields["agents"] = _("Only a key with no other scopes than runtime and invoke can name agents.")
-    elif Scope.INVOKE in scopes and not is_narrowed:
+    elif KeyScope.INVOKE in scopes and not is_narrowed:
         fields["agents"] = _("A key that runs tools names the agents whose tools it runs.")
     if not now < expires_at <= now + MAX_LIFE:
         fields["expires_at"] = _("Choose a time within the next 366 days.")

@@ -243,7 +243,7 @@ class FailedSignIn(models.Model):
         return f"{self.username} from {self.address}"
 
 
-class Scope(models.TextChoices):
+class KeyScope(models.TextChoices):
     """A set of API calls that a key may make."""
 
     READ = "read", _("Read everything its owner may read")
@@ -254,7 +254,7 @@ class Scope(models.TextChoices):
 
 
 # The scopes of runtimes: a key that names agents has no others.
-RUNTIME_SCOPES = frozenset({Scope.RUNTIME, Scope.INVOKE})
+RUNTIME_SCOPES = frozenset({KeyScope.RUNTIME, KeyScope.INVOKE})
 
 
 CALLS_AT_ONCE, MAX_CALLS_AT_ONCE = 250, 1_000
@@ -295,7 +295,7 @@ class ApiKey(models.Model):
     )
     prefix = models.CharField(max_length=20)
     digest = models.CharField(max_length=64, unique=True)
-    scopes = ArrayField(models.CharField(max_length=10, choices=Scope.choices))
+    scopes = ArrayField(models.CharField(max_length=10, choices=KeyScope.choices))
     is_narrowed = models.BooleanField(default=False, db_default=False)
     calls_at_once = models.PositiveSmallIntegerField(
         _("Concurrent calls"),
@@ -412,7 +412,7 @@ class AuditEntry(models.Model):
 
     @property
     def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """`before` and `after` for pages, where the ordinal of a version is marked as one."""
+        """Return `before` and `after` for pages, in which ordinals of versions are marked."""
         return _with_ordinals(self.before or {}), _with_ordinals(self.after or {})
 
     @property

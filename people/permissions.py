@@ -18,7 +18,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from core.compiled_queries import NamedValue
-from people.models import RUNTIME_SCOPES, ApiKey, Role, Scope, User
+from people.models import RUNTIME_SCOPES, ApiKey, KeyScope, Role, User
 
 PageView = TypeVar("PageView", bound=Callable[..., Any])
 
@@ -131,12 +131,12 @@ def allows(key: ScopedKey, view: Any, method: str, required_role: Role) -> bool:
     scopes = set(key.scopes)
     if key.is_narrowed:
         scopes &= RUNTIME_SCOPES
-    if Scope.ADMIN in scopes:
+    if KeyScope.ADMIN in scopes:
         return True
-    if Scope.INVOKE in scopes and getattr(view, "invokes", False):
+    if KeyScope.INVOKE in scopes and getattr(view, "invokes", False):
         return True
     if method not in SAFE_METHODS and not getattr(view, "only_reads", False):
-        return Scope.DESIGN in scopes and required_role == Role.DESIGNER
-    if scopes & {Scope.READ, Scope.DESIGN}:
+        return KeyScope.DESIGN in scopes and required_role == Role.DESIGNER
+    if scopes & {KeyScope.READ, KeyScope.DESIGN}:
         return True
-    return Scope.RUNTIME in scopes and getattr(view, "runtime", False)
+    return KeyScope.RUNTIME in scopes and getattr(view, "runtime", False)

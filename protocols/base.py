@@ -113,7 +113,7 @@ class Session(RequestMethods, Interface):
 MAX_USER_LENGTH = 200  # characters of the name of an agent's user
 
 
-class Subscription(Interface):
+class UpdateStream(Interface):
     """A stream on which a vendor reports updates of resources.
 
     addresses: of the resources whose updates the vendor reports.
@@ -436,7 +436,7 @@ class Protocol(ABC):
 
     def subscribe(
         self, session: Session, addresses: Sequence[str], seconds: float
-    ) -> AbstractContextManager[Subscription]:
+    ) -> AbstractContextManager[UpdateStream]:
         """Subscribe to updates of resources for at most so many seconds.
 
         Raises ProtocolError, also while the context is entered.

@@ -19,8 +19,11 @@ MAX_NAME_LENGTH = 80
 
 
 class Certainty(IntEnum):
-    """POSSIBLE: the server refuses to answer without a credential. LIKELY: a detail of the refusal or the
-    address supports it. SURE: the reply has the form of the protocol."""
+    """The certainty that an address speaks a protocol.
+
+    POSSIBLE: the server refuses to answer without a credential. LIKELY: a detail of the refusal or the
+    address supports it. SURE: the reply has the form of the protocol.
+    """
 
     POSSIBLE = 1
     LIKELY = 2
@@ -47,8 +50,11 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class RecognizedServer:
-    """name: the server's own name, "" if unknown. address: another address of the endpoint, stated by a
-    document."""
+    """A server whose protocol was recognised.
+
+    name: the server's own name, "" if unknown. address: another address of the endpoint, stated by a
+    document.
+    """
 
     certainty: Certainty
     name: str = ""
@@ -57,7 +63,9 @@ class RecognizedServer:
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """probes: the requests for an address, the likeliest first. match: the rule for one reply.
+    """The recognition of one protocol.
+
+    probes: the requests for an address, the likeliest first. match: the rule for one reply.
 
     noun: what is found, as in “MCP server”. match_document: the rule for a pasted document, which
     `document_setting` of the endpoint then contains.

@@ -29,7 +29,7 @@ CONFIRM_HEADER = "Pegboard-Confirm"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ServerRequest:
     """One HTTP request to a server.
 
     path: the path below the root of the server, without the leading slash; "" is the root itself.
@@ -89,7 +89,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class ServerReply:
     """The HTTP reply to a request. body: bytes, or the parts of a stream, which are sent as they arrive.
 
     The caller replaces a reply with an `ETag` by a 304 if the client has it.
@@ -101,8 +101,8 @@ class Reply:
     media_type: str = JSON
 
 
-def json_reply(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    return Reply(status=status, body=msgspec.json.encode(document), headers=headers or {})
+def json_reply(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> ServerReply:
+    return ServerReply(status=status, body=msgspec.json.encode(document), headers=headers or {})
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class ThrottledError(DomainError):
 
 
 @dataclass(frozen=True)
-class ToolVersion:
+class ServedVersion:
     """One version of a tool, as the clients of a protocol name it. key: a value of the caller that servers
     pass back."""
 
@@ -159,7 +159,7 @@ class ServedTool:
     """A tool of a release in one version. name: the name for models. document: the tool in the protocol's
     form."""
 
-    version: ToolVersion
+    version: ServedVersion
     name: str
     document: Mapping[str, Any]
 
@@ -192,7 +192,7 @@ class ToolCallRequest:
     is_context: bool = False
 
 
-class Retry(msgspec.Struct, frozen=True):
+class RetryAdvice(msgspec.Struct, frozen=True):
     """Advice about a retry: whether the same call may be sent again, after how many milliseconds, and a
     hint for the model. is_transient: the failure is expected to pass by itself."""
 
@@ -253,7 +253,7 @@ class ToolCallResult:
     asks: Sequence[Ask] = ()
     can_resume: bool = False
     unanswerable_kinds: str = ""
-    retry: Retry | None = None
+    retry: RetryAdvice | None = None
     output_schema: Mapping[str, Any] | None = None
     transfer: Mapping[str, str] | None = None
     protocol: str = ""
@@ -273,7 +273,7 @@ EventCondition = Literal["started", "partial", "interrupted", "final", "error", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallEvent:
+class FollowedCallEvent:
     """An event of a call that its client follows.
 
     partial: `outputs`, which replace earlier ones, `progress` or `custom`. result: at the end.
@@ -288,11 +288,11 @@ class CallEvent:
 class CallEvents(Interface):
     """The events of one call. Until it is closed it occupies its room among the threads."""
 
-    def __iter__(self) -> Generator[CallEvent]: ...
+    def __iter__(self) -> Generator[FollowedCallEvent]: ...
     def close(self) -> None: ...
 
 
-class Release(Interface):
+class ServerRelease(Interface):
     """The tools of one release, for one client, in the documents of one protocol."""
 
     @property
@@ -304,12 +304,12 @@ class Release(Interface):
         """Return all tools that the protocol can express, each in the version of this release."""
         ...
 
-    def versions(self, tool_id: str, label: str = "") -> Sequence[ToolVersion]:
+    def versions(self, tool_id: str, label: str = "") -> Sequence[ServedVersion]:
         """Return the versions of a tool up to this release, the newest first, filtered by label. Empty for an
         unknown tool."""
         ...
 
-    def find_version(self, version: ToolVersion) -> "tuple[Release, ServedTool] | None":
+    def find_version(self, version: ServedVersion) -> "tuple[ServerRelease, ServedTool] | None":
         """Return the tool in this version, and the release that runs it, which may be an older one. None if
         all releases with this version are retired."""
         ...
@@ -346,7 +346,7 @@ class Server(ABC, Generic[R]):
     label: str
     key_header: str = ""
 
-    def answer_anyone(self, request: Request, is_ready: Callable[[], bool]) -> Reply | None:
+    def answer_anyone(self, request: ServerRequest, is_ready: Callable[[], bool]) -> ServerReply | None:
         """Return the reply to a request that needs no API key and no release, such as a health check. None
         for other requests."""
         return None
@@ -357,15 +357,15 @@ class Server(ABC, Generic[R]):
         return [Snippet("Any program", "a shell", line)]
 
     @abstractmethod
-    def answer(self, request: Request, release: R) -> Reply:
+    def answer(self, request: ServerRequest, release: R) -> ServerReply:
         """Reply to a request. Raises DomainError, which `refusal` converts to the form of the protocol."""
 
     @abstractmethod
-    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+    def refusal(self, refusal: Refusal, body: bytes) -> ServerReply:
         """Return an error in the form of the protocol. body: the body of the request, b"" if it was not
         read."""
 
-    def refuse_method(self, request: Request, allowed: Literal["GET", "POST"]) -> Reply | None:
+    def refuse_method(self, request: ServerRequest, allowed: Literal["GET", "POST"]) -> ServerReply | None:
         """Return the reply to a request with another method; None for an allowed one."""
         if request.method == allowed or (request.method, allowed) == ("HEAD", "GET"):
             return None

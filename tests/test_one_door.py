@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 
 from core.outbound.addresses import Policy
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from tests import one_door
 from tests.hostile_vendor import HostileVendor, reply
 
@@ -63,7 +63,7 @@ def test_thread_of_a_library_that_calls_home_fails_the_run(vendor):
 
 @pytest.mark.django_db
 def test_vendor_that_is_dialled_inside_a_transaction_fails_the_run(vendor):
-    session = Session(vendor.url, policy=LOOPBACK)
+    session = HttpSession(vendor.url, policy=LOOPBACK)
     with (
         one_door.expected() as faults,
         session,
@@ -102,7 +102,7 @@ def test_child_processes_are_watched_too(vendor):
 @pytest.mark.django_db
 def test_door_and_the_tests_own_clients_pass(vendor):
     with one_door.expected() as faults:
-        with Session(vendor.url, policy=LOOPBACK) as session:
+        with HttpSession(vendor.url, policy=LOOPBACK) as session:
             session.get("/")
         urllib.request.urlopen(vendor.url).close()
         subprocess.run(

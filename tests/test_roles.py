@@ -15,7 +15,7 @@ from rest_framework.permissions import AllowAny
 from rest_framework.views import APIView
 
 from people import api_keys
-from people.models import Role, Scope
+from people.models import KeyScope, Role
 from people.permissions import needed_role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user
 
@@ -25,11 +25,11 @@ WRITING = METHODS[1:]
 RANKS = {"public": 0, Role.VIEWER: 1, Role.DESIGNER: 2, Role.ADMIN: 3}
 ACTORS = ("stranger", Role.VIEWER, Role.DESIGNER, Role.ADMIN)
 SCOPES = {
-    Scope.RUNTIME: set(Scope.values) - {Scope.INVOKE},
-    Scope.INVOKE: {Scope.INVOKE, Scope.DESIGN, Scope.ADMIN},
-    Scope.READ: {Scope.READ, Scope.DESIGN, Scope.ADMIN},
-    Scope.DESIGN: {Scope.DESIGN, Scope.ADMIN},
-    Scope.ADMIN: {Scope.ADMIN},
+    KeyScope.RUNTIME: set(KeyScope.values) - {KeyScope.INVOKE},
+    KeyScope.INVOKE: {KeyScope.INVOKE, KeyScope.DESIGN, KeyScope.ADMIN},
+    KeyScope.READ: {KeyScope.READ, KeyScope.DESIGN, KeyScope.ADMIN},
+    KeyScope.DESIGN: {KeyScope.DESIGN, KeyScope.ADMIN},
+    KeyScope.ADMIN: {KeyScope.ADMIN},
 }
 SAMPLES = {
     "int": "1",
@@ -84,7 +84,7 @@ def cells() -> dict[str, dict[str, str]]:
 def scopes(method: str, cell: str) -> set[str]:
     """Return the scopes that are admitted: the narrowest one and those that include it."""
     role, _, stated = cell.partition("/")
-    usual = Scope.READ if method == "GET" else Scope.DESIGN if role == Role.DESIGNER else Scope.ADMIN
+    usual = KeyScope.READ if method == "GET" else KeyScope.DESIGN if role == Role.DESIGNER else KeyScope.ADMIN
     return SCOPES[stated or usual] | SCOPES[usual]
 
 
@@ -144,8 +144,8 @@ def _keeps_to(cell: str, actor: str, answer: HttpResponse) -> bool:
 def answers_to_keys(path: str, methods: list[str], handler: ClientHandler) -> Answers:
     """Keys of an administrator, so that the role is never the obstacle."""
     owner, answers = make_user(Role.ADMIN), {}
-    for scope in Scope.values:
-        is_narrowed = scope == Scope.INVOKE
+    for scope in KeyScope.values:
+        is_narrowed = scope == KeyScope.INVOKE
         _, plain = api_keys.issue(owner, actor=None, name=scope, scopes=[scope], is_narrowed=is_narrowed)
         client = Client(headers={"Authorization": f"Bearer {plain}"})
         client.handler = handler
@@ -206,8 +206,8 @@ def test_stranger_cannot_tell_what_exists(handler):
 
 @pytest.mark.parametrize("cell", ["viewer", "viewer/runtime", "admin", "designer", "viewer/admin"])
 def test_cell_of_the_table_has_a_narrowest_scope(cell):
-    assert Scope.ADMIN in scopes("GET", cell)
-    assert Scope.RUNTIME not in scopes("POST", cell) or cell.endswith("runtime")
+    assert KeyScope.ADMIN in scopes("GET", cell)
+    assert KeyScope.RUNTIME not in scopes("POST", cell) or cell.endswith("runtime")
 
 
 def test_route_that_nobody_decided_on_fails(handler, monkeypatch):

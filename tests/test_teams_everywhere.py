@@ -34,7 +34,7 @@ from designer.releases import publishing
 from execution.calls import examples, requesting
 from execution.user_grants import end_users, grants
 from people import api_keys, teams
-from people.models import AuditEntry, Role, Scope, Team, User
+from people.models import AuditEntry, KeyScope, Role, Team, User
 from serving import calls
 from serving.calls import CallRequest
 from tests.factories import make_tool, make_user
@@ -65,7 +65,7 @@ NOTHING = {
 MARK = "zebra"
 TRIAL_IDS = {"call", "example", "thread"}
 # Scopes of keys that name no agent.
-UNNAMED = [scope for scope in Scope.values if scope != Scope.INVOKE]
+UNNAMED = [scope for scope in KeyScope.values if scope != KeyScope.INVOKE]
 
 
 def table() -> dict[str, str]:
@@ -235,7 +235,7 @@ def comparable_answer(client: Client, method: str, name: str, ids: dict[str, obj
 def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world):
     designer, viewer = world.outsiders
     browsers = [browser_of(designer), browser_of(viewer)]
-    programs = [program_of(designer, scope) for scope in (Scope.ADMIN, Scope.RUNTIME)]
+    programs = [program_of(designer, scope) for scope in (KeyScope.ADMIN, KeyScope.RUNTIME)]
     before = world.state()
     wrong, not_found_count = [], 0
     for name, methods in team_routes().items():
@@ -255,7 +255,10 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
 
 
 def test_a_trial_is_answered_like_one_that_is_not_there(world, trial):
-    clients = [*(browser_of(user) for user in world.outsiders), program_of(world.outsiders[0], Scope.ADMIN)]
+    clients = [
+        *(browser_of(user) for user in world.outsiders),
+        program_of(world.outsiders[0], KeyScope.ADMIN),
+    ]
     wrong = []
     for name, methods in trial_routes().items():
         ids = {parameter: trial[parameter] for parameter in parameters_of(name)}
@@ -306,7 +309,7 @@ def test_no_page_and_no_call_shows_a_trial_to_a_stranger(world, trial):
 
 def test_its_own_people_reach_it(world):
     """This shows that the 404 above is about the team and not about a wrong address."""
-    browser, program = browser_of(world.insider), program_of(world.insider, Scope.ADMIN)
+    browser, program = browser_of(world.insider), program_of(world.insider, KeyScope.ADMIN)
     for name, methods in team_routes().items():
         if not name.startswith(("team", "api-team-m")):  # for administrators alone
             client, answered = program if name.startswith("serve") else browser, set()
@@ -353,7 +356,7 @@ def test_others_use_is_counted_and_not_named(world):
 
 def test_nobody_puts_something_into_another_teams_agent_by_a_form_or_a_body(world):
     user = world.outsiders[0]
-    browser, program = browser_of(user), program_of(user, Scope.ADMIN)
+    browser, program = browser_of(user), program_of(user, KeyScope.ADMIN)
     tool, slug = world.pin.tool, world.agent.slug
     other = make_tool()
     before = world.state()

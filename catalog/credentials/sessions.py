@@ -33,7 +33,7 @@ from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
 from core.outbound.policy import AddressSource, Door, origin_of, policy_for
 from core.outbound.request import Carried, apply_headers
-from core.outbound.session import Follower, Session
+from core.outbound.session import Follower, HttpSession
 from people import audit
 
 logger = logging.getLogger(__name__)
@@ -209,7 +209,7 @@ def open_session(
     mark: str = "",
     follower: Follower | None = None,
     policy: Policy | None = None,
-) -> AbstractContextManager[Session]:
+) -> AbstractContextManager[HttpSession]:
     """Open a session with an endpoint, with its address policy, rate limit and credential. There is no other
     way.
 
@@ -225,7 +225,7 @@ def open_session(
         # All that distinguishes two sessions of an endpoint for the vendor, or the server for Pegboard.
         proves = (credential.pk, credential.set_at, str(credential.details)) if credential else None
         kept_for = KeptFor(endpoint.pk, (endpoint.url, endpoint.authorities, proves))
-    session = Session(
+    session = HttpSession(
         endpoint.url,
         policy=policy or _vendor_policy(),
         secrets=carried,
@@ -255,13 +255,13 @@ def open_address(
     *,
     source: AddressSource,
     mark: str = "",
-) -> Iterator[Session]:
+) -> Iterator[HttpSession]:
     """A session with the address of an activity, which belongs to no endpoint.
 
     `source` is the role of the user who saved it. The credential is sent to no origin but its own.
     """
     carrier = _opened(credential, url) if credential else None
-    session = Session(
+    session = HttpSession(
         url,
         policy=policy_for(Door.ACTIVITY, source),
         authorized_for=credential.origin if credential else None,
@@ -286,13 +286,13 @@ def _vendor_policy() -> Policy:
     return policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR)
 
 
-def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
+def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: bool) -> HttpSession:
     """Open a session under another client name, without the credential unless it is requested."""
     # The endpoint and its credential record nothing of this session, because the vendor's refusal of another
     # caller concerns neither. A reply that repeats the secret is still refused.
     carrier = _carrier(endpoint)
     unnoted = _UnrecordedCredential(carrier.current()) if carrier else None
-    return Session(
+    return HttpSession(
         endpoint.url,
         policy=_vendor_policy(),
         authorized_for=endpoint.credential.origin if endpoint.credential else None,
@@ -309,8 +309,8 @@ def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: boo
 
 @contextmanager
 def _keeping_memory(
-    endpoint: Endpoint, carrier: "_OAuthCredential | _FixedCredential | None", session: Session
-) -> Iterator[Session]:
+    endpoint: Endpoint, carrier: "_OAuthCredential | _FixedCredential | None", session: HttpSession
+) -> Iterator[HttpSession]:
     with session:
         try:
             yield session

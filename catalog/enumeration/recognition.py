@@ -21,7 +21,7 @@ LIMITS = replace(DEFAULT_LIMITS, request=SECONDS_OF_EACH, session=SECONDS_OF_EAC
 
 
 class WrongProtocolError(RefusedError):
-    """`spoken` is the name of the protocol in which the address lists tools."""
+    """The address lists tools in the protocol `spoken`, not in that of the endpoint."""
 
     def __init__(self, endpoint: Endpoint, spoken: type[Protocol]) -> None:
         configured_label = protocols.get(endpoint.protocol).label

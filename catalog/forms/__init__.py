@@ -70,7 +70,7 @@ class CredentialChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # not 
         return _("{credential} (for {origin})").format(credential=obj.name, origin=obj.origin)
 
 
-class AddressInput(forms.URLInput):
+class AddressWidget(forms.URLInput):
     """A URL input that renders its value after an error without passwords or keys."""
 
     def format_value(self, value: Any) -> str | None:
@@ -100,7 +100,7 @@ class EndpointForm(ReachForm):
 
     class Meta(ReachForm.Meta):
         fields = ("name", "url", *ReachForm.Meta.fields)
-        widgets = ReachForm.Meta.widgets | {"url": AddressInput}
+        widgets = ReachForm.Meta.widgets | {"url": AddressWidget}
 
     def __init__(self, *args: Any, endpoint: Endpoint, **kwargs: Any) -> None:
         kwargs["initial"] = {
@@ -208,7 +208,7 @@ class CredentialChangeForm(CredentialDetailsForm, ModelOperationForm):
 
 
 class CredentialForm(CredentialDetailsForm, ModelOperationForm):
-    url = form_field(credential_operations.ADDRESS, widget=AddressInput)
+    url = form_field(credential_operations.ADDRESS, widget=AddressWidget)
     kind = forms.ChoiceField(choices=kinds.CHOICES)
     secret = form_field(credential_operations.SECRET, widget=NEW_SECRET)
 

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 import protocols
-from catalog.forms import AddressInput
+from catalog.forms import AddressWidget
 from catalog.models import VendorRequest
 from people.forms import ModelOperationForm
 
@@ -18,7 +18,7 @@ class AskForm(ModelOperationForm):
         fields = ("protocol", "url", "vendor_name", "reason")
         widgets = {
             "protocol": forms.Select(choices=protocols.connectable()),
-            "url": AddressInput,
+            "url": AddressWidget,
             "reason": forms.Textarea(attrs={"rows": 3}),
         }
 

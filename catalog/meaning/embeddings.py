@@ -23,7 +23,7 @@ from core import strict_json
 from core.outbound.errors import ProtocolError
 from core.outbound.limits import DEFAULT_LIMITS, MIB
 from core.outbound.policy import AddressSource, Door, policy_for
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 
 PATH = "/embeddings"
 # A question waits for one try only; a batch of texts is repeated twice.
@@ -139,7 +139,7 @@ class EmbeddingsEncoder(Encoder):
     def _send(self, texts: list[str]) -> _EmbeddingsReply:
         key = settings.SEARCH_MEANING_KEY
         limits = self.limits if len(texts) > 1 else replace(self.limits, backoff=())
-        with Session(
+        with HttpSession(
             self._address,
             policy=policy_for(Door.EMBEDDINGS, AddressSource.DEPLOYMENT),
             authorization={"Authorization": f"Bearer {key}"} if key else {},

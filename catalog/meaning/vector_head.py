@@ -8,7 +8,9 @@ FORMAT = 1
 
 
 class VectorHead(msgspec.Struct, frozen=True, kw_only=True):
-    """recipe: of the model. capacity, count: how many vectors have space, and how many places are used."""
+    """The head of a file of vectors. recipe: of the model. capacity, count: how many vectors have space, and
+    how many places are used.
+    """
 
     format: int = FORMAT
     recipe: str

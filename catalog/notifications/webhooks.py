@@ -37,7 +37,7 @@ from core.outbound.errors import ProtocolError, printable
 from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS
 from core.outbound.policy import Door, origin_of, policy_for, source_of
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from core.public_url import public_url
 from people import audit
 from people.audit import edit_conflicts
@@ -231,7 +231,7 @@ def post(
     headers = {"Content-Type": "application/json", "User-Agent": "Pegboard"}
     try:
         headers |= signature(secret, sending, content)
-        with Session(url.reveal(), policy=policy, limits=LIMITS, exchanges=exchanges) as session:
+        with HttpSession(url.reveal(), policy=policy, limits=LIMITS, exchanges=exchanges) as session:
             session.request("POST", "", content=content, headers=headers, accept=ACCEPTED_STATUSES)
     except (ProtocolError, DomainError) as exc:
         status = exchanges[-1].status if exchanges else 0

@@ -23,7 +23,7 @@ from core.outbound.addresses import check_url
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.limits import MIB, Limits
 from core.outbound.policy import AddressSource, Door, policy_for
-from core.outbound.session import Session, no_turns
+from core.outbound.session import HttpSession, no_turns
 
 LIMITS = Limits(request=10.0, session=15.0, body=MIB, session_bytes=2 * MIB, backoff=())
 # The limit per vendor leaves time in the worker for other tasks.
@@ -107,7 +107,7 @@ def _image_at(address: str, endpoint: Endpoint) -> bytes:
     origins = (check_url(url, policy, may_ask=True).origin for url in (address, endpoint.url))
     is_of_endpoint = endpoint.url != "" and len(set(origins)) == 1
     source = AddressSource.ADMINISTRATOR if is_of_endpoint else AddressSource.VENDOR
-    with Session(
+    with HttpSession(
         address,
         policy=policy_for(Door.PICTURE, source),
         limits=LIMITS,

@@ -49,7 +49,9 @@ def review_state(version: ToolVersion) -> FindingState | None:
 
 
 def pinning_state(version: ToolVersion) -> FindingState | None:
-    """`OPEN` while a decision about it waits, `BLOCKED`, or None when it may be pinned."""
+    """Return the review state that prevents pinning. `OPEN` while a decision about it waits, `BLOCKED`, or
+    None when it may be pinned.
+    """
     return pinning_states([version]).get(version.pk)
 
 

@@ -25,7 +25,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 class SensitiveMember(msgspec.Struct, frozen=True):
-    """reason: why it is proposed, "" if it is not."""
+    """A member that is sensitive, or proposed to be. reason: why it is proposed, "" if it is not."""
 
     pointer: str
     reason: str

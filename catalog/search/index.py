@@ -44,7 +44,7 @@ decode_signature = msgspec.json.Decoder(SearchedSignature).decode
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRow:
+class IndexedTool:
     """A tool of a live endpoint, with what is indexed of it."""
 
     tool: int
@@ -141,7 +141,7 @@ class _WrittenBatch(NamedTuple):
 
 
 # Writes the rows of tools and removes other tools, together with the state of the index.
-BatchWriter = Callable[[list[ToolRow], Collection[int], IndexState], None]
+BatchWriter = Callable[[list[IndexedTool], Collection[int], IndexState], None]
 
 
 def _start(writer: Writer, moment: DatabaseMoment) -> IndexState:
@@ -151,7 +151,7 @@ def _start(writer: Writer, moment: DatabaseMoment) -> IndexState:
     return state
 
 
-def _write(writer: Writer, rows: list[ToolRow], removed: Collection[int], state: IndexState) -> None:
+def _write(writer: Writer, rows: list[IndexedTool], removed: Collection[int], state: IndexState) -> None:
     job_words = current_job_words()
     writer.write([_document(row, job_words) for row in rows], removed, state.dump())
 
@@ -204,17 +204,17 @@ _FILLING = f"{_TOOLS} WHERE t.id > %(after)s ORDER BY t.id LIMIT %(limit)s"
 _CHANGED = f"{_TOOLS} WHERE t.id = ANY(%(tools)s) ORDER BY t.id"
 
 
-def _read_tools(statement: str, values: dict[str, Any]) -> list[ToolRow]:
+def _read_tools(statement: str, values: dict[str, Any]) -> list[IndexedTool]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        rows = [ToolRow(*row) for row in cursor.fetchall()]
+        rows = [IndexedTool(*row) for row in cursor.fetchall()]
     # Translations are of the vendor's texts.
     translations = stored.searched_translations({row.tool: row.signature for row in rows}, decode_signature)
     rows = [replace(row, translations=translations.get(row.tool, "")) for row in rows]
     return _with_our_texts(rows)
 
 
-def _with_our_texts(rows: list[ToolRow]) -> list[ToolRow]:
+def _with_our_texts(rows: list[IndexedTool]) -> list[IndexedTool]:
     rewrites = effective_texts.rewrites([row.tool for row in rows if row.is_worded])
     if not rewrites:
         return rows
@@ -226,7 +226,7 @@ def _with_our_texts(rows: list[ToolRow]) -> list[ToolRow]:
     ]
 
 
-def _document(row: ToolRow, job_words: JobWords) -> Document:
+def _document(row: IndexedTool, job_words: JobWords) -> Document:
     signature = decode_signature(row.signature)
     texts = searched_texts.read_texts(signature, f"{row.vendor_name} {row.vendor_slug}", row.translations)
     frequencies: defaultdict[str, float] = defaultdict(float)

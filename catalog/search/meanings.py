@@ -19,7 +19,7 @@ from catalog.search import changes, index, words
 from catalog.search.changes import IndexState
 from catalog.search.cosines import Cosines
 from catalog.search.fit import Concept
-from catalog.search.index import ToolRow
+from catalog.search.index import IndexedTool
 from catalog.search.scope import Scope
 
 NONE = "none"
@@ -88,7 +88,7 @@ def _store(request: ReadState | StoreTexts) -> StoredState:
     return reply
 
 
-def _write_texts(rows: list[ToolRow], removed: Collection[int], state: IndexState) -> None:
+def _write_texts(rows: list[IndexedTool], removed: Collection[int], state: IndexState) -> None:
     _store(
         StoreTexts(
             [row.tool for row in rows],
@@ -100,7 +100,7 @@ def _write_texts(rows: list[ToolRow], removed: Collection[int], state: IndexStat
     )
 
 
-def _text_of(row: ToolRow) -> str:
+def _text_of(row: IndexedTool) -> str:
     signature = index.decode_signature(row.signature)
     name = " ".join(words.words(signature.name))
     return f"{row.vendor_name} {name}. {signature.description[:MAX_DESCRIPTION]}"

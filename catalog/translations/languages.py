@@ -9,7 +9,9 @@ from core.errors import DomainError
 
 
 class Language(NamedTuple):
-    """code: as in BCP 47. own_name: what its readers call it. name: in English."""
+    """A language of people or of vendors' texts. code: as in BCP 47. own_name: what its readers call it.
+    name: in English.
+    """
 
     code: str
     own_name: str

@@ -29,7 +29,7 @@ from core.outbound.errors import ProtocolError, RefusedError, printable
 from core.outbound.limits import DEFAULT_LIMITS, MIB
 from core.outbound.policy import AddressSource, Door, origin_of, policy_for
 from core.outbound.reply import Reply
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols.base import Protocol
 from protocols.recognition import Certainty, Probe, RecognizedServer
 
@@ -181,7 +181,7 @@ class _ProtocolDetection:
         return list(best.values())
 
 
-def _answer(session: Session, probe: Probe) -> Reply | None:
+def _answer(session: HttpSession, probe: Probe) -> Reply | None:
     """Return the reply, None without a usable one. Raises ProtocolError for an unreachable server."""
     try:
         with session.at_url(probe.address) as place:

@@ -60,7 +60,7 @@ AGAIN: "models.BooleanField[bool, bool]" = models.BooleanField(
 
 @transaction.atomic
 def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: str = "") -> Vendor:
-    """`slug` is made from the name when it is not given."""
+    """Create a vendor. `slug` is made from the name when it is not given."""
     # A name without Latin letters gets a meaningless slug instead of being refused.
     base_slug = slug or slugs.from_name(name) or f"vendor-{secrets.token_hex(4)}"
     vendor = Vendor(name=name.strip(), slug=base_slug, homepage=homepage.strip())
@@ -93,7 +93,7 @@ def vendor_of_address(*, actor: User | None, name: str, url: str) -> Vendor:
 def update_vendor(
     vendor: Vendor, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: str
 ) -> Vendor:
-    """`expected` is the state that the editor started from, as `edit_conflicts` names it; so it is below."""
+    """Change a vendor. expected: the state that the editor started from; see `edit_conflicts`."""
     vendor = locked(vendor, Vendor.objects.live())
     before = vendor_facts(vendor)
     for field in changes.keys() & {"name", "homepage"}:

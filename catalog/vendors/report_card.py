@@ -69,7 +69,9 @@ class PageTime:
 
 @dataclass(frozen=True, slots=True)
 class ReportCard:
-    """`since` is when the first of the `runs` ended; `rejected` and `oddities` are of the last ones."""
+    """The quality of an endpoint's recent enumerations. `since` is when the first of the `runs` ended;
+    `rejected` and `oddities` are of the last ones.
+    """
 
     promises: tuple[Kept, ...]
     since: datetime | None

@@ -70,7 +70,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`choices` are (value, words, is chosen)."""
+    """A filter above the list. `choices` are (value, words, is chosen)."""
 
     name: str
     label: str

@@ -14,7 +14,7 @@ from core.oauth.client import Form
 from core.outbound.limits import DEFAULT_LIMITS, KIB, Limits
 from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.reply import Reply
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 
 SECONDS = 30.0  # shorter than the lease under which a token is renewed
 LIMITS = replace(
@@ -61,7 +61,7 @@ def _request(
     root = f"{parts.scheme}://{parts.netloc}"
     # Administrators choose the vendors that name these servers; the deployment names its identity provider.
     policy = policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR)
-    with Session(root, policy=policy, limits=limits) as session:
+    with HttpSession(root, policy=policy, limits=limits) as session:
         return session.request(
             method, parts.path, query=parts.query, content=body, headers=headers, accept=accept
         )

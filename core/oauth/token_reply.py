@@ -21,7 +21,9 @@ ESSENTIAL = frozenset({"access_token", "token_type", "refresh_token", "id_token"
 
 @dataclass(frozen=True, slots=True)
 class TokenReply:
-    """notes: deviations, as predicates without a subject: “answered 201, not 200”."""
+    """The members of a token reply. notes: deviations, as predicates without a subject: “answered 201, not
+    200”.
+    """
 
     members: dict[str, Any]
     notes: list[str]

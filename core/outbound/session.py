@@ -1,6 +1,6 @@
 """The only outbound HTTP client.
 
-A `Session` sends requests to one origin, with the credential of that origin and over one connection. It
+A `HttpSession` sends requests to one origin, with the credential of that origin and over one connection. It
 connects only to checked addresses (addresses.py), bounds every wait (connection.py) and converts every
 failure into one of three errors (errors.py). A session belongs to one thread.
 """
@@ -64,7 +64,7 @@ def no_turns(patience: float, longest: float) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-class Session(RequestMethods):
+class HttpSession(RequestMethods):
     """An HTTP session with one origin; see `protocols.base.Session`.
 
     authorization: headers with the credential, sent only to `authorized_for` (an origin; None: that of
@@ -148,7 +148,7 @@ class Session(RequestMethods):
         self._credential = credential if is_authorized else None
         self._certificate = certificate if is_authorized else None
         self._connection = self._connect(url, certificate=self._certificate)
-        self._others: list[Session] = []
+        self._others: list[HttpSession] = []
         self.bytes_read = 0
         self._status, self._challenge = 0, ""
 
@@ -200,7 +200,7 @@ class Session(RequestMethods):
             if self._budget:
                 self._budget.extend(self._ends)
 
-    def at_url(self, url: str) -> "Session":
+    def at_url(self, url: str) -> "HttpSession":
         """Return a new session for another address, with the remaining time of this one."""
         other = copy.copy(self)
         other._speak_to(self._check(url))
@@ -248,7 +248,7 @@ class Session(RequestMethods):
         self,
         reply: Reply,
         facts: Mapping[str, Any],
-        on_expiry: Callable[["Session", Mapping[str, Any]], None],
+        on_expiry: Callable[["HttpSession", Mapping[str, Any]], None],
     ) -> str | None:
         """Keep an unfinished reply open and return its name. None if there is no place, or it is finished.
 

@@ -33,7 +33,9 @@ AND EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class VendorUse:
-    """agents: with the number of their pins there. releases, live_releases: all, and those that a channel
+    """An agent tree's use of a vendor.
+
+    agents: with the number of their pins there. releases, live_releases: all, and those that a channel
     points to.
     """
 

@@ -14,7 +14,7 @@ from core.serializers import ModelChange, ModelInput, ModelOutput, valid_data
 from designer.agents import agent_keys
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
-from people.models import ApiKey, Role, Scope
+from people.models import ApiKey, KeyScope, Role
 from people.permissions import person
 
 
@@ -33,7 +33,7 @@ class KeyChange(ModelChange):
 
 class KeyInput(ModelInput):
     scopes = serializers.ListField(
-        child=serializers.ChoiceField(choices=Scope.choices), allow_empty=False, max_length=len(Scope)
+        child=serializers.ChoiceField(choices=KeyScope.choices), allow_empty=False, max_length=len(KeyScope)
     )
     expires_at = serializers.DateTimeField(required=False, help_text="At most 366 days ahead; else 90 days.")
     agents = serializers.ListField(
@@ -62,7 +62,7 @@ class KeyInput(ModelInput):
 class KeyOutput(ModelOutput[ApiKey]):
     owner = serializers.CharField(source="user.username", read_only=True)
     state = serializers.ChoiceField(choices=["active", "expired", "revoked"], read_only=True)
-    scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), read_only=True)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=KeyScope.choices), read_only=True)
     is_of_signed_in = serializers.BooleanField(
         read_only=True,
         help_text="It has no secret: it is for clients that its owner signs in at the identity provider.",

@@ -13,7 +13,7 @@ from designer.releases import provenance
 from people.api.generics import GenericAPIView
 
 
-class Question(serializers.Serializer[Any]):
+class ReceivedQuery(serializers.Serializer[Any]):
     at = serializers.DateTimeField(required=False, help_text="Now, unless you say when.")
     number = serializers.IntegerField(
         required=False,
@@ -60,10 +60,12 @@ class AgentReceived(GenericAPIView[Any]):
 
     serializer_class = ReceivedOutput
 
-    @extend_schema(operation_id="agents_received_retrieve", parameters=[Question], responses=ReceivedOutput)
+    @extend_schema(
+        operation_id="agents_received_retrieve", parameters=[ReceivedQuery], responses=ReceivedOutput
+    )
     def get(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = valid_data(Question(data=request.query_params.dict()))
+        values = valid_data(ReceivedQuery(data=request.query_params.dict()))
         answer = provenance.received(
             agent, at=values.get("at") or timezone.now(), number=values.get("number")
         )

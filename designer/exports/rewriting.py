@@ -21,7 +21,9 @@ MAX_FAULTS = 50
 
 
 class Rewritten(NamedTuple):
-    """keywords: those that were left out. is_cut: a reference was replaced by a schema of anything."""
+    """A schema that was rewritten for a target. keywords: those that were left out. is_cut: a reference was
+    replaced by a schema of anything.
+    """
 
     schema: dict[str, Any]
     keywords: frozenset[str] = frozenset()

@@ -128,7 +128,9 @@ class FiledVendor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class FiledAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """parent: the slug of an earlier agent in the file; only the first agent has none.
+    """An agent in a file.
+
+    parent: the slug of an earlier agent in the file; only the first agent has none.
     vendors: the vendors that the agent may use, None for all.
     """
 
@@ -163,7 +165,9 @@ class MissingPart:
 
 @dataclass(slots=True)
 class Imported:
-    """agents: the new agents by their slugs in the file. A dry run removes them again."""
+    """The result of an import. agents: the new agents by their slugs in the file. A dry run removes them
+    again.
+    """
 
     agents: dict[str, Agent] = field(default_factory=dict)
     missing: list[MissingPart] = field(default_factory=list)

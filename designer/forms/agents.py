@@ -86,7 +86,9 @@ class NewAgentForm(AgentForm):
 
 
 class AgentEditForm(RetryForm, AgentForm):
-    """`named` are the vendors that are named for the agent; removed ones stay on offer."""
+    """The form of an agent's settings. `named` are the vendors that are named for the agent; removed ones
+    stay on offer.
+    """
 
     limits_vendors = forms.BooleanField(required=False, label=_("Only selected vendors"))
     vendors = forms.ModelMultipleChoiceField(

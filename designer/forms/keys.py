@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from designer.models import Agent
 from people.forms import ExplainedChoiceField, ModelOperationForm
-from people.models import CALLS_AT_ONCE, ApiKey, Scope
+from people.models import CALLS_AT_ONCE, ApiKey, KeyScope
 
 KEY_LIFETIMES = {
     30: gettext_lazy("30 days"),
@@ -19,11 +19,11 @@ KEY_LIFETIMES = {
 }
 # The scopes of each choice on the page.
 KEY_SCOPES = {
-    "runtime": [Scope.RUNTIME],
-    "invoke": [Scope.RUNTIME, Scope.INVOKE],
-    "read": [Scope.READ],
-    "design": [Scope.DESIGN],
-    "admin": [Scope.ADMIN],
+    "runtime": [KeyScope.RUNTIME],
+    "invoke": [KeyScope.RUNTIME, KeyScope.INVOKE],
+    "read": [KeyScope.READ],
+    "design": [KeyScope.DESIGN],
+    "admin": [KeyScope.ADMIN],
 }
 KEY_CHOICES = [
     (
@@ -43,7 +43,7 @@ KEY_CHOICES = [
 
 
 class KeyForm(ModelOperationForm):
-    """`agents` are those that the owner may name, with their depth in the tree."""
+    """The form of an API key. `agents` are those that the owner may name, with their depth in the tree."""
 
     scope = ExplainedChoiceField(KEY_CHOICES, initial="runtime", label=gettext_lazy("Rights"))
     agents = forms.MultipleChoiceField(required=False, label=gettext_lazy("Agents"))

@@ -150,7 +150,9 @@ def version_choices(tool: Tool) -> list[tuple[int, str]]:
 
 
 class VersionWord(NamedTuple):
-    """`address` names the version in the address of a page: by the vendor's label where that is enough."""
+    """A version as a choice. `address` names the version in the address of a page: by the vendor's label
+    where that is enough.
+    """
 
     version: ToolVersion
     word: str

@@ -45,7 +45,9 @@ class PublishForm(ModelOperationForm):
 
 
 class MoveChannelForm(ModelOperationForm):
-    """`led_to` is where the channel led when the page was opened; release 0 closes it."""
+    """The form that moves a channel. `led_to` is where the channel led when the page was opened; release 0
+    closes it.
+    """
 
     release = form_field(Release._meta.get_field("number"))
     led_to = forms.IntegerField(min_value=0)
@@ -57,7 +59,7 @@ class MoveChannelForm(ModelOperationForm):
 
 
 class RetireForm(ModelOperationForm):
-    """`name` is required for a release that is in use."""
+    """The form that retires a release. `name` is required for a release that is in use."""
 
     sunset_at = form_field(
         Retirement._meta.get_field("sunset_at"),

@@ -103,7 +103,9 @@ class ParameterRow:
 
 
 class WordsForm(OperationForm):
-    """words, below: as people see them; a masked preset that is sent back stands for the stored one.
+    """The form of a tool's tuned texts.
+
+    words, below: as people see them; a masked preset that is sent back stands for the stored one.
 
     below: the tuned texts for all agents, if this form edits those of one agent.
     """

@@ -23,7 +23,9 @@ class ProcedureQuerySet(models.QuerySet["Procedure"]):
 
 
 class Procedure(models.Model):
-    """`text` is markdown with references by identity (designer/procedures/references.py): that of the newest
+    """An operating procedure of an agent.
+
+    `text` is markdown with references by identity (designer/procedures/references.py): that of the newest
     version, which is number `number`. `position` orders the procedures of an agent from 1.
     """
 

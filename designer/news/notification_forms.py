@@ -52,7 +52,9 @@ class AddressForm(OperationForm):
 
 
 class WebhookForm(ModelOperationForm):
-    """agents: the agents that the webhook's owner may choose, with their depth in the tree. A webhook without
+    """The form of a webhook.
+
+    agents: the agents that the webhook's owner may choose, with their depth in the tree. A webhook without
     an owner belongs to the administrators and may be for all agents.
     """
 

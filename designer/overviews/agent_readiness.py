@@ -59,7 +59,7 @@ def assess_default(agent: Agent) -> ReadinessReport:
 
 @dataclass(frozen=True, slots=True)
 class ProcedureReadiness:
-    """procedure: its slug. states: the worst first."""
+    """The states of the tools that a procedure uses. procedure: its slug. states: the worst first."""
 
     procedure: str
     states: Sequence[State]

@@ -20,7 +20,9 @@ MAX_NAMES = 3
 
 @dataclass(frozen=True)
 class Problem:
-    """where: the agent to fix. `code`: the code of the lint issue, if there is one."""
+    """A problem of an agent tree. where: the agent to fix. `code`: the code of the lint issue, if there is
+    one.
+    """
 
     code: str
     where: Agent

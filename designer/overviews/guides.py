@@ -16,7 +16,7 @@ from catalog.models.runs import RunStatus
 from core.compiled_queries import CompiledQuery, named_value
 from designer.environments.mocks import KIND
 from designer.models import Agent, HiddenGuide, Pin, ProcedureReference, ProcedureVersion, Release
-from people.models import ApiKey, AuditEntry, Role, Scope, User
+from people.models import ApiKey, AuditEntry, KeyScope, Role, User
 
 # The role that is guided, and the steps in order. The template has their words.
 GUIDES = {
@@ -30,7 +30,7 @@ GUIDES = {
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """steps: whether each is done, by its name."""
+    """The first steps of a role. steps: whether each is done, by its name."""
 
     name: str
     steps: Mapping[str, bool]
@@ -61,7 +61,7 @@ def _progress() -> "CompiledQuery[Any]":
     entries = AuditEntry.objects.filter(actor=user)
     mocks = ActivityVersion.objects.filter(created_by=user, kind=KIND)
     versions = ProcedureVersion.objects.filter(created_by=user)
-    keys = ApiKey.objects.filter(user=user, scopes__contains=[Scope.RUNTIME])
+    keys = ApiKey.objects.filter(user=user, scopes__contains=[KeyScope.RUNTIME])
     facts: dict[str, QuerySet[Any]] = {
         "connected": entries.filter(kind="endpoint", action="connect"),
         "synced": Run.objects.filter(requested_by=user, status=RunStatus.SUCCEEDED),

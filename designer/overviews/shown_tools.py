@@ -79,7 +79,9 @@ class FormatBudget:
 
 @dataclass(frozen=True)
 class ShownTool:
-    """tool: what a model sees, before a format writes it.
+    """A tool as a model sees it.
+
+    tool: what a model sees, before a format writes it.
 
     text: the exact bytes of the tool in the export, apart from sensitive presets, which are masked. Empty if
         the format cannot carry it.

@@ -58,7 +58,9 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """places: the environments, of a release only the recorded one. differences: how today's differ from it.
+    """A summary of a draft or a release.
+
+    places: the environments, of a release only the recorded one. differences: how today's differ from it.
     last_run: None if no test has finished.
     """
 

@@ -39,7 +39,9 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineImpact(msgspec.Struct, frozen=True, kw_only=True):
-    """message: a wording that continues “Refill”, line 14.
+    """The effect of a change on one line of a procedure.
+
+    message: a wording that continues “Refill”, line 14.
     breaks: False if the line only has to be read again.
     """
 

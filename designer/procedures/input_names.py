@@ -159,7 +159,7 @@ class RequiredInput:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Its name, and its name without the words of the tool's name: the tag, of `look_up_asset`."""
+        """Return the name, and the name without the words of the tool's name: `asset_tag` is `tag` too."""
         shorter = words_of(self.name) - words_of(self.tool)
         is_clear = shorter - _GENERIC and shorter != words_of(self.name)
         return (self.name, " ".join(sorted(shorter))) if is_clear else (self.name,)

@@ -50,7 +50,9 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """rows: in the order of the text. sign_ins: endpoints of its tools that wait for a sign-in.
+    """Tools that are proposed for the sentences of a procedure.
+
+    rows: in the order of the text. sign_ins: endpoints of its tools that wait for a sign-in.
     is_more: further sentences name no tool.
     """
 

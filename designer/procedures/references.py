@@ -51,7 +51,9 @@ _PLURALS = frozenset(("s", "es"))
 
 
 class KnownInput(msgspec.Struct, frozen=True, kw_only=True):
-    """is_given: a preset or a default supplies it. allowed: the values of an enum, else empty."""
+    """An input that a reference may name. is_given: a preset or a default supplies it. allowed: the values
+    of an enum, else empty.
+    """
 
     id: str
     name: str
@@ -61,7 +63,7 @@ class KnownInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """`holds`: the names of members inside it."""
+    """An output that a reference may name. `holds`: the names of members inside it."""
 
     id: str
     name: str
@@ -113,7 +115,9 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """target: a pin or an agent; None for an unknown or ambiguous name.
+    """A reference in a text.
+
+    target: a pin or an agent; None for an unknown or ambiguous name.
     members: the inputs, or the one output. name: the item, or the name as entered.
     """
 

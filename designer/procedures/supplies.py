@@ -152,7 +152,9 @@ _ASKS_FOR_IT = re.compile(
 
 @dataclass(frozen=True)
 class ProcedureSentence:
-    """start: the offset in the text.
+    """A sentence of a procedure.
+
+    start: the offset in the text.
     is_listed: below a heading that lists what is needed first.
     lists_tools: below a heading for tools, or next to such a label.
     is_title: in a heading, or in the first line.

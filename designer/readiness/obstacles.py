@@ -97,7 +97,9 @@ class Readiness:
 
 @dataclass(frozen=True)
 class _UserAccess:
-    """secrets: names in the vault by endpoint. grants: the requests to the user, by endpoint and provider."""
+    """The access of a release's users to what its tools require. secrets: names in the vault by endpoint.
+    grants: the requests to the user, by endpoint and provider.
+    """
 
     user: str
     secrets: dict[int, list[str]]

@@ -12,7 +12,9 @@ from designer.rehearsals.shown import ShownTools
 
 @dataclass(frozen=True)
 class AgentTests:
-    """is_current: the evaluation model would read the same tools and sentences as in the run."""
+    """The last test run of an agent. is_current: the evaluation model would read the same tools and
+    sentences as in the run.
+    """
 
     plan: RehearsalPlan
     shown: ShownTools

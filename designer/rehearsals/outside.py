@@ -16,7 +16,7 @@ from core.encryption import UndecryptableError
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError, printable
 from core.outbound.limits import DEFAULT_LIMITS, MIB
 from core.outbound.policy import AddressSource, Door, policy_for
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from designer.models import Agent, RehearsalJudge, RehearsalRun, RehearsalStatus
 from designer.rehearsals import judges, openai_chat, results, runs
 from designer.rehearsals.openai_chat import InvalidReplyError, ToolChoice
@@ -170,7 +170,7 @@ def request_chat(judge: RehearsalJudge, body: dict[str, Any]) -> object:
     limits = replace(
         DEFAULT_LIMITS, request=float(judge.seconds), session=float(judge.seconds) + 10, body=MIB, backoff=()
     )
-    with Session(
+    with HttpSession(
         judge.url,
         policy=policy_for(Door.EVALUATION_MODEL, AddressSource.ADMINISTRATOR),
         authorization=headers,

@@ -33,7 +33,9 @@ _PART = re.compile(r"""(?P<name>[^:,]*)(?::\s*(?:"(?P<quoted>[^"]*)"\s*|(?P<plai
 
 @dataclass(frozen=True, slots=True)
 class NewSentence:
-    """tool: the name of a pinned tool or a transfer, as a model sees it."""
+    """A sentence that is added to the tests of an agent. tool: the name of a pinned tool or a transfer, as a
+    model sees it.
+    """
 
     says: str
     tool: str

@@ -28,7 +28,9 @@ REASONS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """message: a `Wording`, which pages translate, wherever it is composed without Django.
+    """A failed check of a draft.
+
+    message: a `Wording`, which pages translate, wherever it is composed without Django.
     where: the path of the page where it can be fixed, "" if there is nothing to fix.
     about: the tool's name, if the same message may apply to several tools.
     """

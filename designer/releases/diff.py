@@ -65,7 +65,9 @@ class ChangedMember:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedToolChange:
-    """`name` is the newer one. `sentences` are for people, and empty for an added or removed tool."""
+    """The changes of one tool between two releases. `name` is the newer one. `sentences` are for people, and
+    empty for an added or removed tool.
+    """
 
     mark: Mark
     tool: int
@@ -76,7 +78,9 @@ class ReleasedToolChange:
 
 @dataclass(frozen=True, slots=True)
 class ProcedureChange:
-    """`title` is the newer one. The texts are what a model reads; "" if there is none."""
+    """The change of one procedure between two releases. `title` is the newer one. The texts are what a model
+    reads; "" if there is none.
+    """
 
     mark: Mark
     slug: str
@@ -91,7 +95,9 @@ class ProcedureChange:
 
 @dataclass(frozen=True, slots=True)
 class TransferChange:
-    """agent: the slug of the sub-agent. name: the newer one. members: the changed name and description."""
+    """The change of one transfer between two releases. agent: the slug of the sub-agent. name: the newer
+    one. members: the changed name and description.
+    """
 
     mark: Mark
     agent: str

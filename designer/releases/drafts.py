@@ -80,7 +80,7 @@ def _visible_agents(role: Role, is_archived: bool) -> CompiledQuery[Agent]:
 
 
 class _StoredResult(NamedTuple):
-    """answer: None if the two documents have not been compared yet."""
+    """A cached comparison. answer: None if the two documents have not been compared yet."""
 
     agent: int
     input_digest: str

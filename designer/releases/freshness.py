@@ -62,7 +62,9 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """tool: the tool to show; as released if there is a `reason`.
+    """The decision whether a newer version of a tool is shown.
+
+    tool: the tool to show; as released if there is a `reason`.
     class_: the class of the difference between the released and the offered version, None if none was
         compared.
     """

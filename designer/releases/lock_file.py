@@ -22,7 +22,9 @@ Status = Literal["current", "behind", "breaking"]
 
 @dataclass(frozen=True, slots=True)
 class LockChange:
-    """tool: the name in the lock file, "" if the change is about the release or a sub-agent."""
+    """A difference between a lock file and a release. tool: the name in the lock file, "" if the change is
+    about the release or a sub-agent.
+    """
 
     code: str
     class_: Class

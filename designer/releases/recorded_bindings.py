@@ -10,7 +10,9 @@ from core.translatable import mark as _
 
 @dataclass(frozen=True, slots=True)
 class BindingDifference:
-    """`before` and `after` are rows of a record; None if the tool is missing."""
+    """A binding that differs between two records. `before` and `after` are rows of a record; None if the
+    tool is missing.
+    """
 
     tool: str
     agent: str

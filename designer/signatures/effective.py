@@ -61,7 +61,9 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
 # Weak references remove a tool's derived data from the cache.
 class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
-    """name: the model's name of the tool. wire_name: the vendor's.
+    """A tool's signature as a model sees it.
+
+    name: the model's name of the tool. wire_name: the vendor's.
     hidden_outputs: left out of a call's answer.
     """
 

@@ -148,7 +148,9 @@ class RequestedMove:
 
 @dataclass(frozen=True, slots=True)
 class MoveResult:
-    """upgrade: as it was before the move. name: the tool's name for the model after it."""
+    """The result of moving one pin. upgrade: as it was before the move. name: the tool's name for the model
+    after it.
+    """
 
     upgrade: Upgrade
     name: str

@@ -173,7 +173,9 @@ class BudgetPreview:
 
 @dataclass(frozen=True)
 class ToolSelection:
-    """`cursor` is of the page of results that is shown. `done` is how many were pinned by the last press."""
+    """The ticked tools of the page that pins several. `cursor` is of the page of results that is shown.
+    `done` is how many were pinned by the last press.
+    """
 
     agent: Agent
     allowed: AllowedVendors

@@ -87,7 +87,9 @@ def _of_transfer(transfer: Transfer, in_format: FormatBudget | None) -> int | No
 def _line(
     pin: Pin, review: pending_work.Review | None, allowed: AllowedVendors, in_format: FormatBudget | None
 ) -> dict[str, Any]:
-    """`tokens` is None if the selected format cannot carry the tool."""
+    """Return a pin's line in the list of an agent. `tokens` is None if the selected format cannot carry the
+    tool.
+    """
     signature = pinned_signatures.effective_of(pin)
     is_gone = pin.tool.status == ToolStatus.WITHDRAWN
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")

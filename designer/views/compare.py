@@ -12,7 +12,7 @@ from people.permissions import person, requires
 
 @requires(Role.VIEWER)
 def tool_compare(request: HttpRequest) -> HttpResponse:
-    """Up to four tools beside each other, with what differs marked, and a press that pins one of them."""
+    """Show up to four tools beside each other with their differences marked, and pin one of them."""
     result = comparison.compare(numbers(request.GET.getlist("tool")))
     agents = Agent.objects.active().visible_to(person(request)).only("slug", "name").order_by("name")
     is_brief = request.GET.get("only") == "differences"

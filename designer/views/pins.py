@@ -39,7 +39,7 @@ HISTORY_SHOWN = 20
 
 @requires(write=Role.DESIGNER)
 def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """The editor: the vendor's words at the left, ours at the right."""
+    """Edit a pin: the vendor's texts are at the left, the tuned texts at the right."""
     row = _pin(request, slug, pk)
     form = _words_form(row, request.POST or None)
     form.edits(tunings.facts(tunings.tuning_of(row)))
@@ -72,7 +72,9 @@ def _pin_page(
     following: PinModeForm | None = None,
     configuring: PinConfigurationForm | None = None,
 ) -> HttpResponse:
-    """`choice` is what a designer wanted of the name or the version, when it was refused or came too late."""
+    """Render the editor of a pin. `choice` is what a designer wanted of the name or the version, when it was
+    refused or came too late.
+    """
     format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)
     row.version.tool = row.tool  # read already
     is_configured = row.configuration is not None or configurations.parameter_of(row.version) is not None

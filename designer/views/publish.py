@@ -37,7 +37,9 @@ TONES = {"error": "bad", "warning": "warn", "ok": "ok"}
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """`where` is as in `Check`, and empty where those that it folds are mended on several pages."""
+    """A row of the list of checks. `where` is as in `Check`, and empty where those that it folds are mended
+    on several pages.
+    """
 
     tone: str
     says: str
@@ -47,7 +49,7 @@ class CheckRow:
 
 @requires(write=Role.DESIGNER)
 def publish(request: HttpRequest, slug: str) -> HttpResponse:
-    """The draft as a review: the changes, the checks, and the decision."""
+    """Review the draft: its changes, its checks, and the decision to publish."""
     agent = find_agent(request, slug)
     form = PublishForm(request.POST or None)
     if request.method == "POST" and form.is_valid():

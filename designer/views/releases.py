@@ -23,15 +23,7 @@ from designer.overviews import charts
 from designer.pins import token_budget
 from designer.readiness import obstacles
 from designer.readiness.judgement import SEVERITIES
-from designer.releases import (
-    channels,
-    drafts,
-    provenance,
-    publishing,
-    receipts,
-    recorded_bindings,
-    retiring,
-)
+from designer.releases import channels, drafts, provenance, publishing, receipts, recorded_bindings, retiring
 from designer.releases.readable_diff import compare_for_people
 from designer.signatures.words import NOTHING
 from designer.views import release_changes
@@ -196,7 +188,7 @@ def release_restore(request: HttpRequest, slug: str, number: int) -> HttpRespons
 
 @requires(Role.VIEWER)
 def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
-    """Any two releases: the older one at the left, in whatever order they were chosen."""
+    """Compare two releases: the older one is at the left, in whatever order they were chosen."""
     agent = find_agent(request, slug)
     shown_export = list(agent.releases.defer("document").order_by("-number")[:OTHERS_OFFERED])
     # By default, the newest and the one before it.

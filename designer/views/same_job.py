@@ -98,7 +98,9 @@ def _likely(row: Tool, version: ToolVersion) -> list[finding.CalleeHit]:
 def _completed(
     request: HttpRequest, row: Tool, version: ToolVersion, editor: ActivityEditor, codes: Collection[str] = ()
 ) -> HttpResponse:
-    """`codes` are of failed checks, which a user may accept with a reason."""
+    """Render the mapping after it was saved or refused. `codes` are of failed checks, which a user may
+    accept with a reason.
+    """
     config, signature = cast(Steps, editor.draft.config), version.decoded()
     picked = [source for step in config.steps for source in step.inputs.values()]
     picked += config.outputs.values()

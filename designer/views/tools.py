@@ -161,7 +161,7 @@ def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpRespons
 
 
 def asked_version(row: Tool, address: str) -> ToolVersion | None:
-    """`v2` is the vendor's version 2; 2 is our ordinal, for a label that has several texts, and for none."""
+    """Return the version: `v2` is the vendor's label 2; `2` is the ordinal, for others."""
     if address.startswith("v"):
         return versions.find_version(row, version=address[1:]) if len(address) > 1 else None
     return row.versions.filter(ordinal=number(address)).first()

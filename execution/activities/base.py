@@ -17,13 +17,13 @@ from catalog.models import ActivityVersion, Call
 from core.errors import DomainError
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from execution.activities.picking import ActivityFault
 from protocols.call_outcome import Outcome
 from protocols.signature import Annotations, Signature
 
 # Opens a conversation, which adds its exchanges to the list and keeps to the limits.
-Open = Callable[[MutableSequence[Exchange], Limits], AbstractContextManager[Session]]
+Open = Callable[[MutableSequence[Exchange], Limits], AbstractContextManager[HttpSession]]
 
 
 class CallStep(Interface):
@@ -65,7 +65,7 @@ class ActivityWork:
     sleep: Callable[[float], None]
     call_step: CallStep
     continue_step: ContinueStep
-    converse: Callable[[Open, Callable[[Session], Outcome]], Outcome]
+    converse: Callable[[Open, Callable[[HttpSession], Outcome]], Outcome]
 
 
 class ActivityKind(ABC):

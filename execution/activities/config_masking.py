@@ -15,7 +15,9 @@ _FIXED = ("value", "otherwise")
 
 
 class _Configuration(NamedTuple):
-    """tool: the id of the interface's tool, or of the tool that a mock answers for; 0 if there is none."""
+    """A configuration whose sensitive values are masked. tool: the id of the interface's tool, or of the
+    tool that a mock answers for; 0 if there is none.
+    """
 
     kind: str
     config: Mapping[str, Any]

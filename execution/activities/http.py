@@ -19,7 +19,7 @@ from catalog.models.vendors import OAuthKind
 from core.errors import DomainError, invalid
 from core.outbound.errors import RefusedError
 from core.outbound.policy import origin_of, source_of
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from execution.activities import conversions, http_request
 from execution.activities.base import ActivityKind, ActivityWork
 from execution.activities.conversions import UnfitValueError
@@ -136,7 +136,7 @@ def _find_credential(credential: str) -> Credential | None:
     return Credential.objects.filter(pk=pk, removed_at=None).first()
 
 
-def _send(template: Template, request: Any, signature: Signature, session: Session) -> Outcome:
+def _send(template: Template, request: Any, signature: Signature, session: HttpSession) -> Outcome:
     reply = session.send(request)
     kind = http_request.outcome_of_status(template, reply.status)
     if kind is None:

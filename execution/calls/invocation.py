@@ -34,7 +34,7 @@ from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError
 from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS, MIB, Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from core.postgresql.base import give_back
 from core.prepared_statements import run_prepared
 from execution.activities import kinds, reach
@@ -270,13 +270,13 @@ class _Conversation:
     signature: Signature
     protocol: Protocol
 
-    def begin(self, session: Session) -> Outcome:
+    def begin(self, session: HttpSession) -> Outcome:
         state = (self.call.continues.decoded().resume or {}) if self.call.continues else NOTHING_SENT
         if state == NOTHING_SENT:
             return self.protocol.invoke(session, *self._tool(), self.call.arguments)
         return self.protocol.resume(session, *self._tool(), state, self.call.answers)
 
-    def again(self, session: Session, before: Outcome) -> Outcome:
+    def again(self, session: HttpSession, before: Outcome) -> Outcome:
         if before.resume is None:
             return self.begin(session)
         return self.protocol.resume(session, *self._tool(), before.resume, {})
@@ -433,7 +433,7 @@ def _converse_alone(
     conversation: Unspoken,
     attempts: list[Attempt],
     open_: Open,
-    request: Callable[[Session], Outcome],
+    request: Callable[[HttpSession], Outcome],
 ) -> Outcome:
     exchanges: list[Exchange] = []
     with open_(exchanges, _limits(call)) as session:

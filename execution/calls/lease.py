@@ -23,7 +23,7 @@ from django.db.models.functions import Now
 from catalog.credentials.oauth import clients
 from catalog.models import Call
 from catalog.models.calls import CallStatus, Mode
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from core.postgresql.base import give_back
 from execution.calls import events
 
@@ -76,7 +76,7 @@ class Unspoken:
 
     def __init__(self) -> None:
         self.may_send: Callable[[], bool] = lambda: not self.is_interrupted
-        self.session: Session | None = None
+        self.session: HttpSession | None = None
         self._interrupted = threading.Event()
 
     @property

@@ -22,7 +22,7 @@ from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS, Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from core.postgresql.base import give_back
 from execution.calls import events, results, run_hints
 from execution.calls.checks import refuse_removed
@@ -95,7 +95,7 @@ class _RemoteRun:
     """The run of a call at its vendor, in a session."""
 
     call: Call
-    session: Session
+    session: HttpSession
     protocol: Protocol
 
     def poll(self, heartbeat: CallHeartbeat) -> Outcome | None:

@@ -169,7 +169,9 @@ class MockEditor(ActivityEditor):
         ]
 
     def _situation_row(self, index: int, situation: Situation | dict[str, Any]) -> SituationRow:
-        """`situation` is a dictionary as long as a part of the mock is invalid."""
+        """Return the row of a situation. `situation` is a dictionary as long as a part of the mock is
+        invalid.
+        """
         if isinstance(situation, dict):
             values = situation
         else:

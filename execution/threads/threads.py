@@ -25,7 +25,7 @@ from core.canonical_json import canonical
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.limits import DEFAULT_LIMITS
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from core.postgresql.base import give_back
 from execution.calls import call_keys, checks, results
 from execution.calls.checks import MAX_ARGUMENTS_BYTES
@@ -205,7 +205,7 @@ def _version(thread: Thread) -> ToolVersion | None:
 
 
 @contextmanager
-def _open_session(version: ToolVersion) -> Iterator[tuple[Session, Protocol]]:
+def _open_session(version: ToolVersion) -> Iterator[tuple[HttpSession, Protocol]]:
     endpoint = version.tool.endpoint
     checks.refuse_removed(endpoint)
     try:

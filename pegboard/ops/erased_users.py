@@ -45,7 +45,7 @@ MEMBERS_WITH_USERNAME = ("owner", "published_by", "moved_by")
 
 @dataclass(frozen=True, slots=True)
 class ErasureResult:
-    """pseudonym: the new username; entries: the number of changed audit entries."""
+    """The result of an erasure. pseudonym: the new username; entries: the number of changed audit entries."""
 
     pseudonym: str
     entries: int

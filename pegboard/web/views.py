@@ -112,7 +112,9 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
 
 
 def method_not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
-    """allowed: the Allow header, with the methods of the address."""
+    """Return the page for a method that the address does not accept. allowed: the Allow header, with the
+    methods of the address.
+    """
     if "POST" in allowed and "GET" not in allowed:
         message = _(
             "This address accepts only the request of a button. Open the page and press the button there."
@@ -127,7 +129,7 @@ def method_not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
 
 
 def too_large(request: HttpRequest, limit: int) -> HttpResponse:
-    """limit: in bytes."""
+    """Return the page for a body that is too large. limit: in bytes."""
     return problem(
         request, 413, "too_large", _("The body is larger than {maximum} MB.").format(maximum=limit // 1024**2)
     )

@@ -49,7 +49,9 @@ def as_text(content: str) -> SafeString:
 
 
 class _FieldReader(HTMLParser):
-    """parts: the HTML so far. left_out: the tags that are open inside of one that is left out."""
+    """Reads a rendered form without its controls. parts: the HTML so far. left_out: the tags that are open
+    inside of one that is left out.
+    """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)

@@ -16,6 +16,6 @@ class RoleReason(str):
 
 @register.simple_tag(takes_context=True, name="reason_against")
 def reason_against_role(context: Context, role: str) -> str:
-    """`{% reason_against "designer" as reason %}`: why this person may not, or "" when they may."""
+    """`{% reason_against "designer" as reason %}`: return why this person may not, or "" if they may."""
     reason = reason_against(context["user"], Role(role))
     return RoleReason(reason) if reason else ""

@@ -19,15 +19,15 @@ from protocols.a2t.document import RESULT
 from protocols.server import (
     NoSuchAddressError,
     Refusal,
-    Release,
-    Reply,
-    Request,
     ServedTool,
+    ServedVersion,
     Server,
+    ServerRelease,
+    ServerReply,
+    ServerRequest,
     Snippet,
     ToolCallRequest,
     ToolCallResult,
-    ToolVersion,
     json_reply,
 )
 
@@ -40,14 +40,14 @@ STATUSES = {"invalid_arguments": 400, "ok": 424, "tool_error": 424, "unavailable
 _PATH = re.compile(r"tools(?:/([^/]+?)(/versions(?:/([0-9]{1,9}))?)?)?(:invoke)?/?")
 
 
-class A2TServer(Server[Release]):
+class A2TServer(Server[ServerRelease]):
     name = "a2t"
     label = "A2T / N-ACT"
 
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
         return super().snippets(f"{address}{wire.TOOLS}", agent)
 
-    def answer(self, request: Request, release: Release) -> Reply:
+    def answer(self, request: ServerRequest, release: ServerRelease) -> ServerReply:
         path = _PATH.fullmatch(request.path)
         if path is None:
             raise NoSuchAddressError
@@ -76,21 +76,21 @@ class A2TServer(Server[Release]):
         list_id = f"{release.list_id} {sorted(tags)}"
         return _document_reply(_page(request, documents, list_id, default=PAGE, maximum=MAX_PAGE))
 
-    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+    def refusal(self, refusal: Refusal, body: bytes) -> ServerReply:
         error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
         if refusal.fields:
             error["fields"] = refusal.fields
         return json_reply(error, refusal.status)
 
 
-def _document_reply(document: object) -> Reply:
+def _document_reply(document: object) -> ServerReply:
     # The bytes are equal for as long as the address points to the same release.
     body = msgspec.json.encode(document)
-    return Reply(body=body, headers={"ETag": f'"{hashlib.sha256(body).hexdigest()}"'})
+    return ServerReply(body=body, headers={"ETag": f'"{hashlib.sha256(body).hexdigest()}"'})
 
 
 def _page(
-    request: Request, rows: Sequence[Any], list_id: str, *, default: int, maximum: int
+    request: ServerRequest, rows: Sequence[Any], list_id: str, *, default: int, maximum: int
 ) -> dict[str, Any]:
     text = request.parameters.get(wire.PAGE_LIMIT, str(default))
     if not (text.isascii() and text.isdigit() and 0 < len(text) <= 6 and int(text) > 0):
@@ -106,7 +106,7 @@ def _page(
     return wire.page(list(rows[start:end]), limit, following)
 
 
-def _versions(release: Release, tool_id: str) -> Sequence[ToolVersion]:
+def _versions(release: ServerRelease, tool_id: str) -> Sequence[ServedVersion]:
     versions = release.versions(tool_id)
     if not versions:
         message = f"This release has no tool “{printable(tool_id, 60)}”. GET the list of tools."
@@ -114,13 +114,13 @@ def _versions(release: Release, tool_id: str) -> Sequence[ToolVersion]:
     return versions
 
 
-def _with_current(tool: ServedTool, versions: Sequence[ToolVersion]) -> ServedTool:
+def _with_current(tool: ServedTool, versions: Sequence[ServedVersion]) -> ServedTool:
     # The only member of a version that may change.
     document = {**tool.document, "currentVersion": int(versions[0].label)}
     return ServedTool(tool.version, tool.name, document)
 
 
-def _find_tool(release: Release, tool_id: str, number: str | None) -> tuple[Release, ServedTool]:
+def _find_tool(release: ServerRelease, tool_id: str, number: str | None) -> tuple[ServerRelease, ServedTool]:
     """Return the tool in one version, by default in that of this release, and the release that runs it."""
     versions = _versions(release, tool_id)
     if number is None:
@@ -141,7 +141,7 @@ def _find_tool(release: Release, tool_id: str, number: str | None) -> tuple[Rele
     return older[0], _with_current(older[1], versions)
 
 
-def _run(request: Request, release: Release, tool_id: str, number: str | None) -> Reply:
+def _run(request: ServerRequest, release: ServerRelease, tool_id: str, number: str | None) -> ServerReply:
     try:
         runner, tool = _find_tool(release, tool_id, number)
     except DomainError:

@@ -20,7 +20,7 @@ MAX_EXTENSIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """name: of the agent, "" if unknown. credentials: of its remote services."""
+    """The manifest of an agent. name: of the agent, "" if unknown. credentials: of its remote services."""
 
     name: str = ""
     notes: Sequence[Note] = ()

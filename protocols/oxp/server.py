@@ -20,11 +20,11 @@ from protocols.oxp import wire
 from protocols.server import (
     NoSuchAddressError,
     Refusal,
-    Release,
-    Reply,
-    Request,
     ServedTool,
     Server,
+    ServerRelease,
+    ServerReply,
+    ServerRequest,
     Snippet,
     ToolCallRequest,
     ToolCallResult,
@@ -38,7 +38,7 @@ _TOOL_ID = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]{1,9})(?:\.([0-9
 _HTTP_STATUSES = (401, 405, 413, 429)
 
 
-class OXPServer(Server[Release]):
+class OXPServer(Server[ServerRelease]):
     name = "oxp"
     label = "OXP"
     key_header = wire.KEY_HEADER
@@ -46,14 +46,14 @@ class OXPServer(Server[Release]):
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
         return super().snippets(f"{address}{wire.TOOLS}", agent)
 
-    def answer_anyone(self, request: Request, is_ready: Callable[[], bool]) -> Reply | None:
+    def answer_anyone(self, request: ServerRequest, is_ready: Callable[[], bool]) -> ServerReply | None:
         if _path(request) != wire.HEALTH or request.method not in ("GET", "HEAD"):
             return None
         if not is_ready():
             return json_reply({"status": "unavailable"}, 503, wire.VERSION_HEADERS)
         return json_reply({"status": "ok"}, headers=wire.VERSION_HEADERS)
 
-    def answer(self, request: Request, release: Release) -> Reply:
+    def answer(self, request: ServerRequest, release: ServerRelease) -> ServerReply:
         version = request.headers.get(wire.VERSION_HEADER, wire.VERSION).strip()
         if not _SUPPORTED_VERSION.fullmatch(version):
             message = f"OXP {printable(version, 20)} is not supported. Use version {wire.VERSION}."
@@ -72,7 +72,7 @@ class OXPServer(Server[Release]):
             items.append({m: value for m, value in document.items() if not (is_any and m == "output_schema")})
         return json_reply({"items": items}, headers=wire.VERSION_HEADERS)
 
-    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+    def refusal(self, refusal: Refusal, body: bytes) -> ServerReply:
         # A call that cannot be run gets 400 for every reason. Only lists and HTTP errors have other statuses.
         status, form = refusal.status, None
         with suppress(ProtocolViolationError):
@@ -83,11 +83,11 @@ class OXPServer(Server[Release]):
         return json_reply(error, status, wire.VERSION_HEADERS)
 
 
-def _path(request: Request) -> str:
+def _path(request: ServerRequest) -> str:
     return "/" + request.path.rstrip("/")
 
 
-def _run(request: Request, release: Release) -> Reply:
+def _run(request: ServerRequest, release: ServerRelease) -> ServerReply:
     document = request.json()
     if not isinstance(document, dict):
         raise DomainError("invalid_body", "The body is not an object.")
@@ -123,7 +123,7 @@ def _run(request: Request, release: Release) -> Reply:
     return replace(reply, headers={**reply.headers, **wire.VERSION_HEADERS})
 
 
-def _find_tool(release: Release, text: object) -> tuple[Release, ServedTool]:
+def _find_tool(release: ServerRelease, text: object) -> tuple[ServerRelease, ServedTool]:
     """Return the tool in the version of the id, by default that of this release, and the release that runs
     it. Raises DomainError."""
     parts = _TOOL_ID.fullmatch(text) if isinstance(text, str) else None
@@ -146,12 +146,12 @@ def _find_tool(release: Release, text: object) -> tuple[Release, ServedTool]:
     return older
 
 
-def _bad_input(message: str, fields: Mapping[str, str]) -> Reply:
+def _bad_input(message: str, fields: Mapping[str, str]) -> ServerReply:
     error: dict[str, Any] = {"message": message} | ({"parameter_errors": fields} if fields else {})
     return json_reply(error, wire.BAD_INPUT)
 
 
-def _not_run(result: ToolCallResult) -> Reply | None:
+def _not_run(result: ToolCallResult) -> ServerReply | None:
     """Return the reply for a tool that did not run, or None."""
     if result.outcome == "invalid_arguments":
         return _bad_input(result.message, result.fields)

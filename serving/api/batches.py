@@ -30,7 +30,7 @@ from designer.releases import receipts
 from execution.calls import call_keys, requesting
 from execution.calls.call_keys import client_call_id
 from people.api.generics import GenericAPIView
-from people.models import ApiKey, Role, Scope
+from people.models import ApiKey, KeyScope, Role
 from people.permissions import key_of, person
 from people.throttling import is_within_limit
 from protocols.server import CONFIRM_HEADER, USER_HEADER, ThrottledError, UnknownToolError
@@ -359,7 +359,7 @@ def _build_call(
 def _record_unknown(request: Request, slug: str, tool: str) -> None:
     # As for a single call: the key gets the same answer as for a tool that does not exist.
     key = key_of(request)
-    if isinstance(key, ApiKey) and Scope.INVOKE in key.scopes:
+    if isinstance(key, ApiKey) and KeyScope.INVOKE in key.scopes:
         stored_calls.record_refusal(key, actor=person(request), agent=slug, tool=tool)
 
 

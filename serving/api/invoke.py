@@ -15,7 +15,7 @@ from designer.models import Release
 from designer.releases import receipts
 from execution.calls import places
 from people.api.generics import GenericAPIView
-from people.models import Role, Scope
+from people.models import KeyScope, Role
 from people.permissions import key_of, person
 from protocols.server import EVENT_STREAM, JSON, UnknownToolError
 from serving import calls, stored_calls, streams
@@ -98,7 +98,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
         except (Http404, UnknownToolError) as error:
             # A key that requests another agent's tools is recorded, and gets the same answer as for an agent
             # that does not exist.
-            if key and Scope.INVOKE in key.scopes:
+            if key and KeyScope.INVOKE in key.scopes:
                 stored_calls.record_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
         with room_stack:

@@ -19,7 +19,7 @@ from designer.api.release_agents import SUB
 from designer.models import Release
 from execution.threads import threads as vendors_threads
 from people.api.generics import GenericAPIView, ListAPIView
-from people.models import ApiKey, Role, Scope
+from people.models import ApiKey, KeyScope, Role
 from people.permissions import key_of, person
 from protocols.base import MAX_HISTORY, ThreadState
 from protocols.server import UnknownToolError
@@ -161,7 +161,7 @@ class ReleaseThreads(GenericAPIView[Release]):
                 metadata=values.get("metadata"),
             )
         except (Http404, UnknownToolError) as error:
-            if key and Scope.INVOKE in key.scopes:
+            if key and KeyScope.INVOKE in key.scopes:
                 stored_calls.record_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
         return Response(ThreadOutput(_document(thread, key)).data, status=201)

@@ -43,7 +43,9 @@ _FACTS = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "CONTENT_TYPE", "wsgi.u
 
 @dataclass(frozen=True, slots=True)
 class CacheableRead:
-    """facts: the whole request without the API key and the id of the message, so that no header can matter
+    """A read whose response may be cached.
+
+    facts: the whole request without the API key and the id of the message, so that no header can matter
     unseen. size: bytes of the facts.
     """
 

@@ -45,7 +45,7 @@ def find(request_facts: Hashable, key_id: int, release_id: int) -> CachedRespons
 def store(
     request_facts: Hashable, key_and_release: tuple[int, int], response: CachedResponse, size: int
 ) -> None:
-    """size: bytes of the request and the response."""
+    """Store a response. size: bytes of the request and the response."""
     global _size
     if size > MAX_BYTES // 4:
         return

@@ -28,15 +28,15 @@ from execution.calls.places import Holder
 from execution.calls.results import notes_on_inputs
 from execution.calls.runtime import USUAL, CallerSide
 from execution.user_grants.end_users import OnBehalfOf
-from people.models import ApiKey, Scope, User
+from people.models import ApiKey, KeyScope, User
 from people.throttling import Kind, is_within_limit
 from protocols.call_outcome import Ask
 from protocols.server import (
     NOT_FOUND,
-    CallEvent,
     DeclaredOutputs,
+    FollowedCallEvent,
     Refusal,
-    Retry,
+    RetryAdvice,
     ThrottledError,
     ToolCallRequest,
     ToolCallResult,
@@ -212,7 +212,7 @@ class ServedRelease:
             beginning=result.cut,
             whole_output=result.whole_output,
             asks=[Ask(**structs.asdict(ask), check_url=checks.get(ask.id, "")) for ask in result.asks],
-            retry=Retry(**structs.asdict(result.retry)) if result.retry else None,
+            retry=RetryAdvice(**structs.asdict(result.retry)) if result.retry else None,
             output_schema=answer.output_schema,
             transfer=transfer,
             protocol=answer.tool.protocol,
@@ -308,10 +308,10 @@ class FollowedCall:
     def __init__(self, call_stream: CallStream, result_of: Callable[[Answer], ToolCallResult]) -> None:
         self._call_stream, self._result_of = call_stream, result_of
 
-    def __iter__(self) -> Generator[CallEvent]:
+    def __iter__(self) -> Generator[FollowedCallEvent]:
         for event in self._call_stream:
             has_ended = event.answer is not None and event.condition != "started"
-            yield CallEvent(
+            yield FollowedCallEvent(
                 condition=event.condition,
                 id=event.id,
                 partial=event.partial,
@@ -342,5 +342,5 @@ def _declared_outputs(answer: Answer) -> DeclaredOutputs:
 def note_refusal(caller: Caller, *, agent: str, tool: str) -> None:
     # A key that requests another agent's tools is recorded, and gets the same answer as for an agent that
     # does not exist.
-    if Scope.INVOKE in caller.key.scopes:
+    if KeyScope.INVOKE in caller.key.scopes:
         stored_calls.record_refusal(caller.key, actor=caller.user, agent=agent, tool=tool)

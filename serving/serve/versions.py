@@ -12,7 +12,7 @@ from designer.exports.base import carried
 from designer.exports.parts import tools_in
 from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions, numbering
-from protocols.server import ServedTool, ToolVersion
+from protocols.server import ServedTool, ServedVersion
 from serving.released_documents import sealed
 from serving.serve.base import ServedRelease
 
@@ -26,7 +26,7 @@ class AgentTools:
 
 
 class VersionedRelease(ServedRelease, ABC):
-    """`protocols.server.Release` for one client."""
+    """A release for clients of protocols with versions: `protocols.server.ServerRelease` for one client."""
 
     @staticmethod
     @abstractmethod
@@ -41,11 +41,11 @@ class VersionedRelease(ServedRelease, ABC):
     def tools(self) -> Sequence[ServedTool]:
         return self._agent_tools.tools
 
-    def versions(self, tool_id: str, label: str = "") -> list[ToolVersion]:
+    def versions(self, tool_id: str, label: str = "") -> list[ServedVersion]:
         rows = self.find(self.release, self._agent_tools.node, tool_id, label)
         return [self._version(row) for row in rows]
 
-    def find_version(self, version: ToolVersion) -> tuple["VersionedRelease", ServedTool] | None:
+    def find_version(self, version: ServedVersion) -> tuple["VersionedRelease", ServedTool] | None:
         """Return this release if it contains the version, else the newest release before it that does."""
         row: EffectiveVersion = version.key
         if tool := _with(row, self.tools()):
@@ -96,8 +96,8 @@ class VersionedRelease(ServedRelease, ABC):
         )
         return AgentTools(node, tuple(served_tools))
 
-    def _version(self, row: EffectiveVersion) -> ToolVersion:
-        return ToolVersion(*self.name_of(row), row)
+    def _version(self, row: EffectiveVersion) -> ServedVersion:
+        return ServedVersion(*self.name_of(row), row)
 
 
 def _with(row: EffectiveVersion, tools: Iterable[ServedTool]) -> ServedTool | None:

@@ -29,7 +29,7 @@ from designer.api.authentication import ReleaseAuthentication
 from designer.releases import publishing, receipts, release_access
 from people.models import Role
 from people.permissions import allows, public, reason_against
-from protocols.server import Refusal, Reply, Request, Server, json_reply
+from protocols.server import Refusal, Server, ServerReply, ServerRequest, json_reply
 from serving import serve as served
 from serving.released_documents import sealed
 from serving.serve.base import Caller, ServedRelease, note_refusal, refusal_of
@@ -60,7 +60,7 @@ def serve(
         if is_foreign_page(request):
             message = "Pages of other sites cannot send requests here. Send them from a program."
             raise _forbidden("foreign_origin", message)
-        protocol_request = Request(
+        protocol_request = ServerRequest(
             method=request.method or "",
             path=path,
             query=dict(request.GET.lists()),
@@ -195,7 +195,7 @@ def _has_left(client: socket.socket | None) -> bool:
 
 def _refusal_reply(
     server: Server[Any] | None, error: APIException | DomainError | Http404, request: HttpRequest
-) -> Reply:
+) -> ServerReply:
     headers: dict[str, str] = {}
     if isinstance(error, APIException):
         code = str(error.get_codes())
@@ -210,13 +210,13 @@ def _refusal_reply(
     return replace(reply, headers={**reply.headers, **headers})
 
 
-def _format_refusal(server: Server[Any] | None, refusal: Refusal, body: bytes) -> Reply:
+def _format_refusal(server: Server[Any] | None, refusal: Refusal, body: bytes) -> ServerReply:
     if server:
         return server.refusal(refusal, body)
     return json_reply({"code": refusal.code, "message": refusal.message}, refusal.status)
 
 
-def _response(request: HttpRequest, reply: Reply) -> HttpResponseBase:
+def _response(request: HttpRequest, reply: ServerReply) -> HttpResponseBase:
     kind = HttpResponse if isinstance(reply.body, bytes) else StreamingHttpResponse
     headers = dict(reply.headers)
     if etag := headers.get("ETag", "").strip('"'):

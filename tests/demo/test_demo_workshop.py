@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from core.outbound.addresses import Policy
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from demo import VENDORS
 from demo.openapi_server import DOCUMENT_PATH, OpenApiServer
 from demo.workshop import DOCUMENT, KEY, Workshop
@@ -27,7 +27,7 @@ def server():
 
 
 def session_with(server, **more):
-    return Session(server.url + DOCUMENT_PATH, policy=Policy.parse("127.0.0.1/32"), **more)
+    return HttpSession(server.url + DOCUMENT_PATH, policy=Policy.parse("127.0.0.1/32"), **more)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from people.models import Role, Scope
+from people.models import KeyScope, Role
 from tests.clients import bearer, client_of
 from tests.factories import make_user
 from tests.module_data import module_data
@@ -31,4 +31,4 @@ def bobs_api(bob):
 @pytest.fixture
 def runtime_api(alice):
     """An agent's runtime: a token that reads releases and nothing else."""
-    return bearer(alice, Scope.RUNTIME)
+    return bearer(alice, KeyScope.RUNTIME)

@@ -11,7 +11,7 @@ from pathlib import Path
 import protocols
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols.list_pages import NothingKnown, UnreadableItemError
 
 
@@ -24,7 +24,7 @@ def largest_mb() -> int:
 def read_list(protocol: str, url: str) -> str:
     protocol_client = protocols.get(protocol)({})
     try:
-        with Session(url, policy=Policy.parse("127.0.0.0/8")) as session:
+        with HttpSession(url, policy=Policy.parse("127.0.0.0/8")) as session:
             for page in protocol_client.enumerate(session, NothingKnown()):
                 for item in page.items[:100]:
                     try:

@@ -12,7 +12,7 @@ from catalog.models import Endpoint
 from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols import paging
 from protocols.openapi import document as openapi_document
 from tests.factories import make_endpoint
@@ -25,7 +25,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
 def refusal(data: bytes, **carried) -> ProtocolError:
-    with HostileVendor(raw(data)) as vendor, Session(vendor.url, policy=LOOPBACK, **carried) as session:
+    with HostileVendor(raw(data)) as vendor, HttpSession(vendor.url, policy=LOOPBACK, **carried) as session:
         with pytest.raises(ProtocolError) as caught:
             session.get("/tools")
         assert vendor.port

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from core.errors import DomainError
 from people import api_keys, users
-from people.models import ApiKey, AuditEntry, Role, Scope
+from people.models import ApiKey, AuditEntry, KeyScope, Role
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
@@ -109,10 +109,10 @@ def test_key_may_at_its_next_call_what_its_owners_new_role_may(program, before, 
 @pytest.mark.parametrize(
     ("scope", "reads", "makes_agents", "makes_keys"),
     [
-        (Scope.READ, 200, 403, 403),
-        (Scope.DESIGN, 200, 400, 403),
-        (Scope.ADMIN, 200, 400, 400),
-        (Scope.RUNTIME, 403, 403, 403),
+        (KeyScope.READ, 200, 403, 403),
+        (KeyScope.DESIGN, 200, 400, 403),
+        (KeyScope.ADMIN, 200, 400, 400),
+        (KeyScope.RUNTIME, 403, 403, 403),
     ],
 )
 def test_scope_narrows_what_an_administrators_token_may(program, scope, reads, makes_agents, makes_keys):

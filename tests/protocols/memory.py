@@ -16,8 +16,8 @@ from protocols.base import ThreadState
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.release import ContextItem, ServedProcedure
 from protocols.server import (
-    CallEvent,
     DeclaredOutputs,
+    FollowedCallEvent,
     Refusal,
     ServedTool,
     ToolCallRequest,
@@ -31,10 +31,10 @@ SKY = DeclaredOutputs(names=("sky",), listed_names=("sky",), simple_names=("sky"
 
 
 class Events:
-    def __init__(self, events: Sequence[CallEvent]) -> None:
+    def __init__(self, events: Sequence[FollowedCallEvent]) -> None:
         self._events = events
 
-    def __iter__(self) -> Generator[CallEvent]:
+    def __iter__(self) -> Generator[FollowedCallEvent]:
         yield from self._events
 
     def close(self) -> None:
@@ -65,8 +65,8 @@ class _Adapter:
         self.release.report_unknown_tool(name)
 
     def events(self) -> Events:
-        partial = [CallEvent(condition="partial", partial=row) for row in self.partials]
-        return Events([CallEvent(condition="started"), *partial])
+        partial = [FollowedCallEvent(condition="partial", partial=row) for row in self.partials]
+        return Events([FollowedCallEvent(condition="started"), *partial])
 
     def reserve_room(self) -> ExitStack:
         return ExitStack()
@@ -140,7 +140,7 @@ class MCPMemory(_Adapter):
         self.cancelled.append(call)
 
     def follow(self, call: int, room: ExitStack, alive_every: float) -> Events:
-        last = CallEvent(condition="final", result=self.read_call(call))
+        last = FollowedCallEvent(condition="final", result=self.read_call(call))
         return Events([*self.events(), last])
 
     def current_number(self) -> int | None:
@@ -241,7 +241,7 @@ class ACPMemory(_Adapter):
         return "whsec_1"
 
     def follow_run(self, run: uuid.UUID, thread: Any = None, **options: Any) -> Events:
-        return Events([*self.events(), CallEvent(condition="final", result=self.runs_by_id[run])])
+        return Events([*self.events(), FollowedCallEvent(condition="final", result=self.runs_by_id[run])])
 
     def has_thread(self, thread: uuid.UUID) -> bool:
         return thread in self.threads_by_id

@@ -10,15 +10,15 @@ from core import open_replies
 from core.errors import DomainError
 from core.outbound.addresses import Policy
 from core.outbound.limits import Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols.server import (
     Refusal,
-    Request,
     ServedTool,
+    ServedVersion,
     Server,
+    ServerRequest,
     ToolCallRequest,
     ToolCallResult,
-    ToolVersion,
 )
 from tests.hostile_vendor import HostileVendor, Line, reply
 from tests.hostile_vendor import Request as SentRequest
@@ -40,12 +40,12 @@ class MemoryRelease:
     def tools(self) -> list[ServedTool]:
         return [versions[-1] for versions in self.tools_by_id.values()]
 
-    def versions(self, tool_id: str, label: str = "") -> list[ToolVersion]:
+    def versions(self, tool_id: str, label: str = "") -> list[ServedVersion]:
         versions = [tool.version for tool in self.tools_by_id.get(tool_id.lower(), [])]
         versions = versions or [tool.version for tool in self.tools_by_id.get(tool_id, [])]
         return [version for version in reversed(versions) if label in ("", version.label)]
 
-    def find_version(self, version: ToolVersion) -> tuple["MemoryRelease", ServedTool] | None:
+    def find_version(self, version: ServedVersion) -> tuple["MemoryRelease", ServedTool] | None:
         tools = self.tools_by_id[version.tool_id]
         return self, next(tool for tool in tools if tool.version == version)
 
@@ -64,7 +64,7 @@ def handler(server: Server[Any], release: Any) -> Callable[[Line, SentRequest], 
 
     def answer(line: Line, request_sent: SentRequest) -> bool:
         path, _, query = request_sent.target.partition("?")
-        request = Request(
+        request = ServerRequest(
             method=request_sent.method,
             path=path.removeprefix("/"),
             query=parse_qs(query, keep_blank_values=True),
@@ -101,11 +101,11 @@ class _Headers(dict[str, str]):
 @contextlib.contextmanager
 def conversation(
     server: Server[Any], release: Any, limits: Limits | None = None, script: Any = None, follower: Any = None
-) -> Iterator[Session]:
+) -> Iterator[HttpSession]:
     """Open a session with the server. `script` runs instead of it, for faults of the network."""
     with (
         HostileVendor(script or handler(server, release)) as vendor,
-        Session(
+        HttpSession(
             vendor.url,
             policy=LOOPBACK,
             limits=limits or Limits(request=5.0),

@@ -24,7 +24,7 @@ from protocols.mcp.server.release import Argument, ContextItem
 from protocols.mcp.server.server import MCPServer
 from protocols.oxp.client import OXP
 from protocols.oxp.server import OXPServer
-from protocols.server import Request, Retry, ServedTool, Server, ToolCallResult, ToolVersion
+from protocols.server import RetryAdvice, ServedTool, ServedVersion, Server, ServerRequest, ToolCallResult
 from tests.factories import make_parameter, make_signature
 from tests.hostile_vendor import then_waits
 from tests.protocols.memory import ACPMemory, MCPMemory
@@ -35,7 +35,7 @@ from tests.protocols.toy.server import ToyServer
 ZIP = make_parameter("zip")
 SKY = make_parameter("sky", required=False)
 TOOL_ERROR = ToolCallResult(outcome="tool_error", code="BROKEN", message="The sky fell.")
-SOON = Retry(can_retry=True, after_ms=2000, is_transient=True, hint="")
+SOON = RetryAdvice(can_retry=True, after_ms=2000, is_transient=True, hint="")
 LINK = "https://auth.example/start"
 
 
@@ -60,7 +60,7 @@ class Pair:
     def tool(self, tool_id: str, label: str, name: str, *inputs: Any) -> ServedTool:
         signature = make_signature(name, description=f"{name} {label}", inputs=inputs, outputs=(SKY,))
         document = self.client().write(signature, tool_id, label)
-        return ServedTool(ToolVersion(tool_id, label), name, document)
+        return ServedTool(ServedVersion(tool_id, label), name, document)
 
     def call(self, session: Any, tool: ServedTool, **arguments: Any) -> Any:
         client, version = self.client(), tool.version
@@ -495,6 +495,6 @@ def test_a_call_of_oxp_is_answered_in_its_own_form(form):
 
 @pytest.mark.parametrize(("is_ready", "status"), [(True, 200), (False, 503)])
 def test_the_health_of_a_server_needs_no_release(is_ready, status):
-    reply = OXPServer().answer_anyone(Request(method="GET", path="health"), lambda: is_ready)
+    reply = OXPServer().answer_anyone(ServerRequest(method="GET", path="health"), lambda: is_ready)
     assert reply.status == status
-    assert OXPServer().answer_anyone(Request(method="GET", path="tools"), lambda: is_ready) is None
+    assert OXPServer().answer_anyone(ServerRequest(method="GET", path="tools"), lambda: is_ready) is None

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from core.errors import DomainError
-from people.models import ApiKey, Role, Scope
+from people.models import ApiKey, KeyScope, Role
 from serving.serve import SERVED
 from tests.factories import make_user
 from tests.serving.test_calls import desk, owner, runtime, vendor
@@ -91,7 +91,7 @@ def test_the_button_makes_a_key_that_runs_the_tools_of_the_agent_alone(browser, 
     answer = make_the_key(browser, PAGE)
     assert answer.context["plain"]
     key = ApiKey.objects.get()
-    assert (key.scopes, key.is_narrowed) == ([Scope.RUNTIME, Scope.INVOKE], True)
+    assert (key.scopes, key.is_narrowed) == ([KeyScope.RUNTIME, KeyScope.INVOKE], True)
 
 
 def test_the_page_stays_and_its_texts_contain_the_key_once(browser):

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from catalog.credentials import rate_limit
 from catalog.models import Call
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from designer.models import Agent
 from execution.calls import events, lease, queue, remote_runs
 from execution.tasks import perform_call
@@ -337,7 +337,7 @@ def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode)
 CALLED_TOOL = {"name": "Sky", "inputSchema": {"type": "object"}}
 
 
-ASK = Session._ask
+ASK = HttpSession._ask
 
 
 def in_haste(session, request, target):
@@ -385,7 +385,7 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
         agent, _ = desk_with(owner, vendor, protocol="mcp")
         client, last_answer = runtime(owner, agent), {}
         if ended_by == "deadline":
-            monkeypatch.setattr(Session, "_ask", in_haste)
+            monkeypatch.setattr(HttpSession, "_ask", in_haste)
 
         def make():
             answer = client.post(url(), GIVEN | {"mode": mode}).json()

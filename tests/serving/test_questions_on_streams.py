@@ -14,7 +14,7 @@ from catalog.models import Call, Credential, Endpoint
 from core import open_replies, redis_client
 from core.encryption import Secret
 from core.outbound.errors import UnavailableError
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from designer.models import Agent
 from execution.calls import cancellation, invocation
 from execution.tasks import perform_call
@@ -481,7 +481,7 @@ def test_an_answer_that_was_not_sent_may_be_sent_again(client, library, monkeypa
 
     asks = open_question(client)
     with monkeypatch.context() as patch:
-        patch.setattr(Session, "post", fails)
+        patch.setattr(HttpSession, "post", fails)
         assert resumed(client, asks, question={"branch": "East"})["error"]["code"] == code
     assert output_text(resumed(client, asks, question={"branch": "East"}))[0]["action"] == "accept"
 

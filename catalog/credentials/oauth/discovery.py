@@ -32,7 +32,7 @@ from core.outbound.errors import (
 )
 from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.reply import Reply
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols.base import Protocol
 from protocols.list_pages import NothingKnown
 
@@ -51,7 +51,9 @@ class Step:
 
 @dataclass(slots=True)
 class Discovery:
-    """`scope` is what the vendor wants a token to have; `resource` what it is for (RFC 9728)."""
+    """The authorization server of a vendor, as its documents name it. `scope` is what the vendor wants a
+    token to have; `resource` what it is for (RFC 9728).
+    """
 
     resource: str
     name: str = ""
@@ -220,7 +222,9 @@ class _ServerDiscovery:
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
     # The challenge that meets the first request of a listing, and whether it was answered instead.
     limits = replace(http.METADATA_LIMITS, session=seconds)
-    with Session(url, policy=policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR), limits=limits) as session:
+    with HttpSession(
+        url, policy=policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR), limits=limits
+    ) as session:
         try:
             return "", next(protocol().enumerate(session, NothingKnown()), None) is not None
         except RefusedError as error:

@@ -64,7 +64,7 @@ class CredentialStatus:
 
 
 def status_of(grant: Grant, now: datetime) -> CredentialStatus:
-    """`now` as the database has it (`Grant.objects.timed()`) or as we do."""
+    """Return the status of a grant. `now` as the database has it (`Grant.objects.timed()`) or as we do."""
     if grant.credential.kind == OAuthKind.USERS:
         message = _("Users of agents authorize with it, each for a token of their own.")
         usual: tuple[SignInState, str, Remedy | None] = SignInState.OK, message, None

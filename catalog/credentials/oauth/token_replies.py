@@ -201,7 +201,7 @@ def _scope(members: Mapping[str, Any], notes: list[str]) -> str | None:
 
 
 def words_of(scope: str) -> list[str]:
-    """Its words, each once. Some servers put commas between them."""
+    """Return the words of a scope, each once. Some servers put commas between them."""
     return list(dict.fromkeys(re.split(r"[ ,]+", scope.strip(" ,")))) if scope.strip(" ,") else []
 
 

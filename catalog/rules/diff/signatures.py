@@ -31,7 +31,10 @@ _SAME_AS_ABSENT = {"read_only": False, "idempotent": False}
 
 @dataclass(frozen=True, slots=True)
 class SignatureDifference:
-    """`class_` is that of the worst change, "none" when nothing changed."""
+    """The changes between two signatures.
+
+    `class_` is that of the worst change, "none" when nothing changed.
+    """
 
     class_: Class
     changes: tuple[Change, ...]

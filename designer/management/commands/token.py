@@ -7,7 +7,7 @@ from django.utils import timezone
 from core.errors import DomainError
 from core.terminal import sentences
 from designer.agents import agent_keys
-from people.models import CALLS_AT_ONCE, Scope, User
+from people.models import CALLS_AT_ONCE, KeyScope, User
 
 
 class Command(BaseCommand):
@@ -19,7 +19,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--scope",
             action="append",
-            choices=Scope.values,
+            choices=KeyScope.values,
             help="may be given several times; without it the key may do what its owner may, or with"
             " --agent read releases",
         )
@@ -48,7 +48,7 @@ class Command(BaseCommand):
                 user,
                 actor=None,
                 name=options["name"],
-                scopes=options["scope"] or [Scope.RUNTIME if options["agent"] else Scope.ADMIN],
+                scopes=options["scope"] or [KeyScope.RUNTIME if options["agent"] else KeyScope.ADMIN],
                 agents=agent_keys.find_agents(user, options["agent"]),
                 calls_at_once=options["calls_at_once"],
                 expires_at=timezone.now() + timedelta(days=min(options["days"], 100_000)),

@@ -97,7 +97,9 @@ class NotFound(Situation, frozen=True, tag="not_found"):
 
 
 class InvalidInput(Situation, frozen=True, tag="invalid_input"):
-    """parameter_errors: messages by input; without any, each input of `when` is refused, or the first one."""
+    """A mock's refusal of inputs. parameter_errors: messages by input; without any, each input of `when` is
+    refused, or the first one.
+    """
 
     label = _("Inputs are refused (422)")
     parameter_errors: dict[str, str] = {}

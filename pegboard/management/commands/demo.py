@@ -83,7 +83,7 @@ def demo_user(role: Role, password: str) -> User:
 
 
 def connect(known: DemoVendor, port_base: int, admin: User) -> Endpoint | None:
-    """None when a person has removed the vendor or its endpoint."""
+    """Connect a demo vendor, and return its endpoint; None if a person has removed it."""
     vendor = Vendor.objects.filter(slug=known.slug).first()
     if vendor is None:
         vendor = vendor_operations.create_vendor(

@@ -9,7 +9,7 @@ import msgspec
 from core.errors import DomainError
 from protocols.acp import wire
 from protocols.acp.server.release import ServedRun
-from protocols.server import NoSuchAddressError, Refusal, Reply, Request, json_reply
+from protocols.server import NoSuchAddressError, Refusal, ServerReply, ServerRequest, json_reply
 
 # The kind of interrupt of tools whose vendors declare none. Its payload contains the question.
 QUESTION = "question"
@@ -30,7 +30,7 @@ QUESTIONS = {
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
 
 
-def refusal(refusal: Refusal) -> Reply:
+def refusal(refusal: Refusal) -> ServerReply:
     # An error of the protocol is a text. It uses 422 where REST uses 400.
     fields = "".join(f" {name}: {reason}" for name, reason in refusal.fields.items())
     status = 422 if refusal.status == 400 else refusal.status
@@ -44,7 +44,7 @@ def uuid_of(text: str) -> UUID:
         raise NoSuchAddressError from None
 
 
-def object_in(request: Request) -> dict[str, Any]:
+def object_in(request: ServerRequest) -> dict[str, Any]:
     document = request.json()
     if not isinstance(document, dict):
         raise DomainError("invalid_json", "The body must be a JSON object.")

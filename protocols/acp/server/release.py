@@ -42,8 +42,11 @@ class Abilities:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest(ToolCallRequest):
-    """webhook: the address that the end of the run is posted to. creates_thread: if there is none with its
-    id. configuration: for this run only."""
+    """A request to run an agent.
+
+    webhook: the address that the end of the run is posted to. creates_thread: if there is none with its
+    id. configuration: for this run only.
+    """
 
     agent: ServedAgent
     mode: Literal["wait", "async", "stream"] = "wait"

@@ -15,11 +15,11 @@ from protocols.acp.server.release import AcpRelease, RunRequest, ServedRun
 from protocols.server import (
     EVENT_STREAM,
     STREAM_HEADERS,
-    CallEvent,
     CallEvents,
+    FollowedCallEvent,
     NoSuchAddressError,
-    Reply,
-    Request,
+    ServerReply,
+    ServerRequest,
     json_reply,
 )
 
@@ -31,7 +31,9 @@ CHECK_SECONDS = 5.0  # seconds, to notice a client that has closed its stream
 Mode = Literal["wait", "async", "stream"]
 
 
-def answer_runs(request: Request, release: AcpRelease, path: list[str], thread: UUID | None = None) -> Reply:
+def answer_runs(
+    request: ServerRequest, release: AcpRelease, path: list[str], thread: UUID | None = None
+) -> ServerReply:
     match request.method, path:
         case "POST", []:
             run = _start(request, release, "async", thread)
@@ -63,8 +65,8 @@ def answer_runs(request: Request, release: AcpRelease, path: list[str], thread: 
 
 
 def _answer_run(
-    request: Request, release: AcpRelease, run: UUID, path: list[str], thread: UUID | None
-) -> Reply:
+    request: ServerRequest, release: AcpRelease, run: UUID, path: list[str], thread: UUID | None
+) -> ServerReply:
     match request.method, path:
         case "GET", []:
             return json_reply(_document(release.read_run(run, thread))["run"])
@@ -81,14 +83,14 @@ def _answer_run(
         case "POST", [wire.CANCEL]:
             run_options.check_cancelling(request.parameters.get("action"), request.parameters.get("wait", ""))
             release.cancel_run(run, thread)
-            return Reply(status=204)
+            return ServerReply(status=204)
         case "DELETE", []:
             release.remove_run(run, thread)
-            return Reply(status=204)
+            return ServerReply(status=204)
     raise NoSuchAddressError
 
 
-def _start(request: Request, release: AcpRelease, mode: Mode, thread: UUID | None) -> ServedRun:
+def _start(request: ServerRequest, release: AcpRelease, mode: Mode, thread: UUID | None) -> ServedRun:
     body = object_in(request)
     run_options.check(body)
     try:
@@ -120,7 +122,7 @@ def _start(request: Request, release: AcpRelease, mode: Mode, thread: UUID | Non
     )
 
 
-def _secret(release: AcpRelease, run: ServedRun, request: Request) -> dict[str, str]:
+def _secret(release: AcpRelease, run: ServedRun, request: ServerRequest) -> dict[str, str]:
     # The protocol has no member for the secret that signs callbacks. Without the database nothing can be
     # read.
     if run.outcome == "unknown" or not object_in(request).get("webhook"):
@@ -128,7 +130,7 @@ def _secret(release: AcpRelease, run: ServedRun, request: Request) -> dict[str, 
     return {SECRET_HEADER: release.callback_secret(run.run_id)}
 
 
-def _find_marked_run(request: Request, release: AcpRelease) -> list[dict[str, Any]]:
+def _find_marked_run(request: ServerRequest, release: AcpRelease) -> list[dict[str, Any]]:
     # Runs can be found by their mark, and only so.
     body = object_in(request)
     _, offset = page_of(body)
@@ -152,11 +154,11 @@ def _stream(
     after: str = "",
     room: ExitStack | None = None,
     has_left: Callable[[], bool] | None = None,
-) -> Reply:
+) -> ServerReply:
     """Stream a run. With `has_left`, cancel it once its client has closed the stream."""
     alive_every = CHECK_SECONDS if has_left else None
     events = release.follow_run(run, thread, after=after, room=room, alive_every=alive_every)
-    return Reply(
+    return ServerReply(
         body=_RunStream(release, run, events, has_left), headers=STREAM_HEADERS, media_type=EVENT_STREAM
     )
 
@@ -190,7 +192,7 @@ class _RunStream:
                 self._release.cancel_run(self._run)
 
 
-def _update(event: CallEvent, run_id: str) -> bytes:
+def _update(event: FollowedCallEvent, run_id: str) -> bytes:
     if isinstance(event.result, ServedRun):
         document = _document(event.result)
         update = wire.update(document["output"], run_id, document["run"]["status"])

@@ -12,7 +12,15 @@ from protocols.acp import wire
 from protocols.acp.server import agents, messages, runs, threads
 from protocols.acp.server.messages import object_in, uuid_of
 from protocols.acp.server.release import AcpRelease
-from protocols.server import NoSuchAddressError, Refusal, Reply, Request, Server, Snippet, json_reply
+from protocols.server import (
+    NoSuchAddressError,
+    Refusal,
+    Server,
+    ServerReply,
+    ServerRequest,
+    Snippet,
+    json_reply,
+)
 
 
 class ACPServer(Server[AcpRelease]):
@@ -24,7 +32,7 @@ class ACPServer(Server[AcpRelease]):
         everything = """-H "Content-Type: application/json" -d '{}'"""
         return super().snippets(f"{everything} {address}{wire.path(wire.AGENTS, wire.SEARCH)}", agent)
 
-    def answer(self, request: Request, release: AcpRelease) -> Reply:
+    def answer(self, request: ServerRequest, release: AcpRelease) -> ServerReply:
         kind, *path = request.path.strip("/").split("/")
         handlers = {wire.AGENTS: _answer_agents, wire.RUNS: runs.answer_runs, wire.THREADS: _answer_threads}
         answer = handlers.get(f"/{kind}")
@@ -32,11 +40,11 @@ class ACPServer(Server[AcpRelease]):
             raise NoSuchAddressError
         return answer(request, release, path)
 
-    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+    def refusal(self, refusal: Refusal, body: bytes) -> ServerReply:
         return messages.refusal(refusal)
 
 
-def _answer_agents(request: Request, release: AcpRelease, path: list[str]) -> Reply:
+def _answer_agents(request: ServerRequest, release: AcpRelease, path: list[str]) -> ServerReply:
     match request.method, path:
         case "POST", [wire.SEARCH]:
             return json_reply(agents.search_agents(release, object_in(request)))
@@ -49,7 +57,7 @@ def _answer_agents(request: Request, release: AcpRelease, path: list[str]) -> Re
     raise NoSuchAddressError
 
 
-def _answer_threads(request: Request, release: AcpRelease, path: list[str]) -> Reply:
+def _answer_threads(request: ServerRequest, release: AcpRelease, path: list[str]) -> ServerReply:
     match request.method, path:
         case "POST", []:
             return json_reply(threads.create_thread(release, object_in(request)))
@@ -59,7 +67,7 @@ def _answer_threads(request: Request, release: AcpRelease, path: list[str]) -> R
             return json_reply(threads.read_thread(release, uuid_of(thread)))
         case "DELETE", [thread]:
             release.remove_thread(uuid_of(thread))
-            return Reply(status=204)
+            return ServerReply(status=204)
         case "GET", [thread, wire.HISTORY]:
             return json_reply(threads.history(release, uuid_of(thread), request.parameters))
         case "GET", [thread, "runs"]:

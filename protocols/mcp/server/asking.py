@@ -24,7 +24,7 @@ from protocols.mcp.server import messages, tools
 from protocols.mcp.server.release import McpRelease, StoreError
 from protocols.mcp.server.streams import PING, PING_EVERY, STREAM_SECONDS, event, stream_reply
 from protocols.mcp.wire import Number
-from protocols.server import Reply
+from protocols.server import ServerReply
 
 PAUSE = 0.2
 TOPIC = "asked"
@@ -44,7 +44,7 @@ class _CancelledError(Exception):
 
 def stream_questions(
     release: McpRelease, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
-) -> Reply | None:
+) -> ServerReply | None:
     """Return a stream that sends the questions of `required` and continues the call until it has a result,
     which answers the message `number`. It ends early if the client cancels the call with this mark.
 

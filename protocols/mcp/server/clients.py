@@ -35,7 +35,7 @@ from protocols.mcp.wire import (
     VERSION_HEADER,
     Number,
 )
-from protocols.server import EVENT_STREAM, Request
+from protocols.server import EVENT_STREAM, ServerRequest
 
 # The version without the header: https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
 DEFAULT_VERSION = "2025-03-26"
@@ -93,7 +93,7 @@ class Client:
         return replace(self, mark=digest([self.session, number])) if self.session else self
 
 
-def is_modern(request: Request, document: object) -> bool:
+def is_modern(request: ServerRequest, document: object) -> bool:
     """Return whether the rules since 2026-07-28 apply to a message."""
     version = request.headers.get(VERSION_HEADER)
     if version is not None and version not in HANDSHAKE:
@@ -102,13 +102,13 @@ def is_modern(request: Request, document: object) -> bool:
     return version is None and PROTOCOL_VERSION in (_meta(document) or {})
 
 
-def accepts_only_events(request: Request) -> bool:
+def accepts_only_events(request: ServerRequest) -> bool:
     """Return whether a client accepts no JSON. It should accept both JSON and events."""
     accepted = request.headers.get("Accept", "*/*").lower()
     return EVENT_STREAM in accepted and "application/json" not in accepted and "*/*" not in accepted
 
 
-def client_of_request(request: Request, message: Message) -> Client:
+def client_of_request(request: ServerRequest, message: Message) -> Client:
     """Return the client of a modern request. Raises RpcError if the request does not describe its client, or
     headers and body differ.
     """
@@ -132,7 +132,7 @@ def client_of_request(request: Request, message: Message) -> Client:
     return _client(version, capabilities)
 
 
-def client_in_session(request: Request) -> Client:
+def client_in_session(request: ServerRequest) -> Client:
     """Return the client of a request after a handshake. Raises RpcError for an unknown version."""
     version = request.headers.get(VERSION_HEADER, DEFAULT_VERSION)
     if version not in HANDSHAKE:
@@ -158,7 +158,9 @@ def client_of_handshake(params: Mapping[str, Any]) -> Client:
     return replace(client, session=secrets.token_hex(16))
 
 
-def check_mirrored_headers(request: Request, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+def check_mirrored_headers(
+    request: ServerRequest, schema: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> None:
     """Raise RpcError if a header that repeats an argument differs from it: a proxy may have routed by it."""
     expected_headers = mcp_headers.mirrored_headers(schema, arguments)
     for name in mcp_headers.header_names_of(schema):

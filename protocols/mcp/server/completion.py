@@ -15,13 +15,13 @@ from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RefusedRequestError
 from protocols.mcp.server.release import McpRelease
 from protocols.mcp.wire import INVALID_PARAMS
-from protocols.server import Request
+from protocols.server import ServerRequest
 
 MAX_VALUES = 100  # as the specification has it
 
 
 def complete(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises RpcError for an unknown prompt, tool or argument."""
     ref, argument = params.get("ref"), params.get("argument")

@@ -17,7 +17,7 @@ from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RefusedRequestError
 from protocols.mcp.server.release import Argument, ContextItem, McpRelease, ServedProcedure
 from protocols.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
-from protocols.server import Request, ToolCallRequest, ToolCallResult, UnknownToolError
+from protocols.server import ServerRequest, ToolCallRequest, ToolCallResult, UnknownToolError
 from protocols.signature import ContextKind
 
 MARKDOWN = "text/markdown"
@@ -25,7 +25,7 @@ MAX_VALUE_LENGTH = 2000
 
 
 def list_prompts(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params, "prompts")
     prompts = []
@@ -68,7 +68,7 @@ def _entry(item: ContextItem) -> dict[str, Any]:
 
 
 def get_prompt(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     name, values = params.get("name"), params.get("arguments")
     procedure = next((row for row in release.procedures() if row.slug == name), None)
@@ -103,7 +103,7 @@ def _faults_in(values: Mapping[str, object], arguments: Mapping[str, Argument]) 
 
 
 def list_resources(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params, "entries")
     procedures = [
@@ -115,7 +115,7 @@ def list_resources(
 
 
 def list_templates(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params, "entries")
     items = _items(release, "resource_template")
@@ -123,7 +123,7 @@ def list_templates(
 
 
 def read_resource(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     uri = params.get("uri")
     if isinstance(uri, str):
@@ -163,7 +163,7 @@ def _refuse_cursor(params: Mapping[str, Any], entries: str) -> None:
 
 
 def _ask_vendor(
-    request: Request,
+    request: ServerRequest,
     release: McpRelease,
     client: Client,
     params: Mapping[str, Any],

@@ -21,27 +21,27 @@ from protocols.mcp.server.tools import RequestedNotifications
 from protocols.server import (
     EVENT_STREAM,
     STREAM_HEADERS,
-    CallEvent,
     CallEvents,
-    Reply,
-    Request,
+    FollowedCallEvent,
+    ServerReply,
+    ServerRequest,
     ToolCallResult,
 )
 
 CHECK_SECONDS = 2.0  # between two checks whether the client has closed the connection
 
 # Makes the reply to the request from the result of the call.
-FormatResult = Callable[[ToolCallResult], Reply]
+FormatResult = Callable[[ToolCallResult], ServerReply]
 
 
 def begin(
-    request: Request,
+    request: ServerRequest,
     release: McpRelease,
     client: Client,
     params: Mapping[str, Any],
     requested: RequestedNotifications,
     format_result: FormatResult,
-) -> Reply | dict[str, Any]:
+) -> ServerReply | dict[str, Any]:
     """Begin the call and return its stream, or its result if it has one already. `format_result` makes the
     reply at the end of the stream. Raises the errors of `tools.begin_call`.
     """
@@ -52,11 +52,11 @@ def begin(
     stream = _CallStream(
         release, *call, requested, format_result, request.has_left if client.is_modern else None
     )
-    return Reply(body=stream, headers=STREAM_HEADERS, media_type=EVENT_STREAM)
+    return ServerReply(body=stream, headers=STREAM_HEADERS, media_type=EVENT_STREAM)
 
 
 def stream_within(
-    request: Request,
+    request: ServerRequest,
     release: McpRelease,
     client: Client,
     params: Mapping[str, Any],
@@ -73,7 +73,7 @@ def stream_within(
 
 
 def _begin_call(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> tuple[int, CallEvents] | dict[str, Any]:
     with release.reserve_room() as room:
         result = tools.begin_call(request, release, client, params, is_followed=True)
@@ -89,7 +89,9 @@ class _HasLeftError(Exception):
 
 
 def _generate_events(
-    call_events: Iterable[CallEvent], requested: RequestedNotifications, has_left: Callable[[], bool] | None
+    call_events: Iterable[FollowedCallEvent],
+    requested: RequestedNotifications,
+    has_left: Callable[[], bool] | None,
 ) -> Generator[bytes, None, ToolCallResult | None]:
     # Returns the result at the end; None if the stream ends while the call is still running.
     spoke = time.monotonic()

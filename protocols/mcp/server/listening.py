@@ -18,7 +18,7 @@ from protocols.mcp.server.release import McpRelease
 from protocols.mcp.server.streams import PING, PING_EVERY, STREAM_SECONDS, event, stream_reply
 from protocols.mcp.subscriptions import ACKNOWLEDGED, UPDATED
 from protocols.mcp.wire import INVALID_PARAMS, SUBSCRIPTION_ID, Number
-from protocols.server import Reply, ThrottledError
+from protocols.server import ServerReply, ThrottledError
 
 PAUSE = 2.0
 LIST_CHANGES = {
@@ -30,7 +30,7 @@ RESOURCES = "resourceSubscriptions"
 MAX_ADDRESSES = 100
 
 
-def listen(release: McpRelease, message: Message, number: Number) -> Reply:
+def listen(release: McpRelease, message: Message, number: Number) -> ServerReply:
     """Return a stream of notifications. Raises RpcError, and ThrottledError if no stream is free."""
     requested = message.params.get("notifications")
     if not isinstance(requested, dict):

@@ -14,14 +14,14 @@ from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RefusedRequestError
 from protocols.mcp.server.release import McpRelease, StoreError
 from protocols.mcp.wire import INVALID_PARAMS, LOG_LEVELS
-from protocols.server import Request
+from protocols.server import ServerRequest
 
 KEPT_SECONDS = 24 * 60 * 60
 TOPIC = "log-level"
 
 
 def set_level(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises RpcError for an unknown level, and DomainError if it cannot be kept."""
     level = params.get("level")

@@ -18,7 +18,7 @@ StreamKind = Literal["questions", "news"]
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """values: the allowed ones; empty if any text is allowed."""
+    """An argument of a prompt. values: the allowed ones; empty if any text is allowed."""
 
     name: str
     title: str = ""

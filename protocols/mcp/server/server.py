@@ -43,9 +43,9 @@ from protocols.server import (
     EVENT_STREAM,
     NoSuchAddressError,
     Refusal,
-    Reply,
-    Request,
     Server,
+    ServerReply,
+    ServerRequest,
     Snippet,
     ToolCallResult,
     json_reply,
@@ -53,7 +53,7 @@ from protocols.server import (
 
 MAX_BATCH = 20
 
-Handler = Callable[[Request, McpRelease, Client, Mapping[str, Any]], dict[str, Any]]
+Handler = Callable[[ServerRequest, McpRelease, Client, Mapping[str, Any]], dict[str, Any]]
 IN_BOTH_ERAS: dict[str, Handler] = {
     "tools/list": tools.list_tools,
     "tools/call": tools.call_tool,
@@ -86,7 +86,7 @@ class MCPServer(Server[McpRelease]):
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
         return snippets.build_snippets(address, agent)
 
-    def answer(self, request: Request, release: McpRelease) -> Reply:
+    def answer(self, request: ServerRequest, release: McpRelease) -> ServerReply:
         if request.path.strip("/"):
             raise NoSuchAddressError
         if request.method != "POST":
@@ -106,7 +106,7 @@ class MCPServer(Server[McpRelease]):
             return replace(reply, body=encoded_event(reply.body), media_type=EVENT_STREAM)
         return reply
 
-    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+    def refusal(self, refusal: Refusal, body: bytes) -> ServerReply:
         try:
             number = wire.id_of(strict_json.loads(body, allow_unstorable=True))
         except ProtocolViolationError:
@@ -118,21 +118,21 @@ class MCPServer(Server[McpRelease]):
 class _Exchange:
     """One request of a client to the server of a release."""
 
-    request: Request
+    request: ServerRequest
     release: McpRelease
 
-    def modern_reply(self, message: Message) -> Reply:
+    def modern_reply(self, message: Message) -> ServerReply:
         if message.id is None:
             # No notification of a client has an effect in this era.
             if self.request.headers.get(VERSION_HEADER) not in MODERN:
                 raise clients.unsupported_version(self.request.headers.get(VERSION_HEADER), MODERN)
-            return Reply(status=202)
+            return ServerReply(status=202)
         client = clients.client_of_request(self.request, message)
         if message.method == "subscriptions/listen":
             return listening.listen(self.release, message, message.id)
         number = message.id
 
-        def format_result(result: dict[str, Any]) -> Reply:
+        def format_result(result: dict[str, Any]) -> ServerReply:
             cache_members: dict[str, Any] = (
                 {"ttlMs": 0, "cacheScope": "private"} if message.method in CACHEABLE else {}
             )
@@ -151,31 +151,31 @@ class _Exchange:
         client: Client,
         message: Message,
         requested: RequestedNotifications,
-        format_result: Callable[[dict[str, Any]], Reply],
-    ) -> Reply:
+        format_result: Callable[[dict[str, Any]], ServerReply],
+    ) -> ServerReply:
         """Return the reply to a call with notifications. `format_result` makes the one with the result."""
 
-        def last_reply(result: ToolCallResult) -> Reply:
+        def last_reply(result: ToolCallResult) -> ServerReply:
             try:
                 return format_result(results.format_result(result, self.release, client))
             except RefusedRequestError as error:
                 return json_reply(messages.error(message.id, error))
 
         reply = following.begin(self.request, self.release, client, message.params, requested, last_reply)
-        return reply if isinstance(reply, Reply) else format_result(reply)
+        return reply if isinstance(reply, ServerReply) else format_result(reply)
 
-    def reply_in_session(self, document: object) -> Reply:
+    def reply_in_session(self, document: object) -> ServerReply:
         client = clients.client_in_session(self.request)
         if isinstance(document, list):
             return self.batch(client, document)
         if response := messages.response_in(document):
             asking.store_response(self.release, *response)
-            return Reply(status=202)
+            return ServerReply(status=202)
         message = messages.read_message(document)
         if message.id is None:
             if message.method == "notifications/cancelled":
                 self.cancel(client, message.params)
-            return Reply(status=202)
+            return ServerReply(status=202)
         headers = {}
         client = client.marking(message.id)
         if message.method == "initialize":
@@ -189,8 +189,8 @@ class _Exchange:
             reply = json_reply(messages.error(message.id, error))
         return replace(reply, headers={**reply.headers, **headers})
 
-    def handshake_reply(self, client: Client, message: Message, number: Number) -> Reply:
-        def format_result(result: dict[str, Any]) -> Reply:
+    def handshake_reply(self, client: Client, message: Message, number: Number) -> ServerReply:
+        def format_result(result: dict[str, Any]) -> ServerReply:
             if result.get("resultType") == "input_required":
                 if reply := asking.stream_questions(self.release, client.mark, number, result, continue_call):
                     return reply
@@ -222,7 +222,7 @@ class _Exchange:
             asking.cancel(self.release, mark)
             self.release.cancel_marked(mark)
 
-    def batch(self, client: Client, documents: list[Any]) -> Reply:
+    def batch(self, client: Client, documents: list[Any]) -> ServerReply:
         if client.version not in clients.BATCHED or not 1 <= len(documents) <= MAX_BATCH:
             message_text = (
                 f"Send one message at a time, or up to {MAX_BATCH} in a revision of MCP that has batches."
@@ -239,7 +239,7 @@ class _Exchange:
                 # The tools of other messages have run, and a client without their results would run them
                 # again.
                 answers.append(messages.error_for(wire.id_of(document), error, self.release.refusal_for))
-        return json_reply(answers) if answers else Reply(status=202)
+        return json_reply(answers) if answers else ServerReply(status=202)
 
     def handle(self, client: Client, message: Message) -> dict[str, Any]:
         handler = _find_handler(message.method, IN_BOTH_ERAS | HANDSHAKE_ONLY)

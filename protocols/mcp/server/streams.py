@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.server import EVENT_STREAM, STREAM_HEADERS, Reply
+from protocols.server import EVENT_STREAM, STREAM_HEADERS, ServerReply
 
 STREAM_SECONDS = 300.0  # seconds
 # So that a proxy does not close a silent stream, and a client that has left is noticed.
@@ -13,9 +13,9 @@ PING_EVERY = 15.0
 PING = b": ping\n\n"
 
 
-def stream_reply(events: Generator[bytes], leave: Callable[[], None]) -> Reply:
+def stream_reply(events: Generator[bytes], leave: Callable[[], None]) -> ServerReply:
     """Return a reply with the events. `leave` frees the slot of the stream when the reply closes."""
-    return Reply(body=_Stream(events, leave), headers=STREAM_HEADERS, media_type=EVENT_STREAM)
+    return ServerReply(body=_Stream(events, leave), headers=STREAM_HEADERS, media_type=EVENT_STREAM)
 
 
 class _Stream:

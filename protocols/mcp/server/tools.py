@@ -19,8 +19,8 @@ from protocols.mcp.wire import INVALID_PARAMS, LOG_LEVELS, META_LOG_LEVEL, USER,
 from protocols.server import (
     CONFIRM_NEEDED,
     EVENT_STREAM,
-    CallEvent,
-    Request,
+    FollowedCallEvent,
+    ServerRequest,
     ToolCallRequest,
     ToolCallResult,
     UnknownToolError,
@@ -31,7 +31,7 @@ PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
 
 
 def list_tools(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a page of tools. Raises RpcError for a cursor of another release: the client has to start
     again.
@@ -56,14 +56,14 @@ def list_tools(
 
 
 def call_tool(
-    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     result = begin_call(request, release, client, params)
     return results.format_result(result, release, client) if isinstance(result, ToolCallResult) else result
 
 
 def begin_call(
-    request: Request,
+    request: ServerRequest,
     release: McpRelease,
     client: Client,
     params: Mapping[str, Any],
@@ -145,7 +145,7 @@ def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
     return isinstance(responses, dict) and questions.is_confirmed(responses)
 
 
-def user_of_agent(request: Request, params: Mapping[str, Any]) -> str:
+def user_of_agent(request: ServerRequest, params: Mapping[str, Any]) -> str:
     meta = params.get("_meta")
     user = meta.get(USER) if isinstance(meta, dict) else None
     return request.user(user.get("id", "") if isinstance(user, dict) else user)
@@ -162,7 +162,7 @@ class RequestedNotifications:
     token: Number | None
     level: str
 
-    def notification(self, call_event: CallEvent) -> dict[str, Any] | None:
+    def notification(self, call_event: FollowedCallEvent) -> dict[str, Any] | None:
         """Return the event as a notification; None if the client did not request it."""
         partial = call_event.partial or {}
         progress, logged = partial.get("progress"), partial.get("custom")
@@ -177,7 +177,7 @@ class RequestedNotifications:
 
 
 def requested_notifications(
-    request: Request, release: McpRelease, client: Client, message: Message
+    request: ServerRequest, release: McpRelease, client: Client, message: Message
 ) -> RequestedNotifications | None:
     """Return the notifications that the client requests and that the tool can send; None if the reply is to
     be the result alone.

@@ -15,7 +15,7 @@ from core.outbound.errors import ProtocolError
 from core.outbound.limits import MIB, Limits
 from core.postgresql.base import give_back
 from execution.calls import checks
-from protocols.base import Subscription
+from protocols.base import UpdateStream
 from protocols.mcp.server.context import find_resource
 from protocols.mcp.server.release import ContextItem
 from protocols.mcp.server.streams import STREAM_SECONDS
@@ -28,7 +28,7 @@ _LIMITS = Limits(request=10.0, session=STREAM_SECONDS + 30.0, body=MIB, backoff=
 
 @dataclass(frozen=True)
 class ResourceUpdates:
-    subscriptions: list[Subscription]
+    subscriptions: list[UpdateStream]
 
     @property
     def addresses(self) -> list[str]:

@@ -14,7 +14,7 @@ from catalog.models import Endpoint
 from core import redis_client
 from core.outbound.addresses import Policy
 from core.outbound.errors import RefusedError, UnavailableError
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, reply
 
@@ -121,7 +121,7 @@ def test_vendor_sees_no_more_at_once_and_no_more_a_second():
     with HostileVendor(script) as vendor:
 
         def ask() -> None:
-            with Session(
+            with HttpSession(
                 vendor.url,
                 policy=Policy.parse("127.0.0.1"),
                 turns=lambda patience, max_wait: turn(limit, patience, max_wait),

@@ -10,7 +10,7 @@ from catalog.notifications import dispatch, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, Mail, Notice
 from catalog.notifications.tasks import announce_ending_keys
 from people import api_keys
-from people.models import ApiKey, Role, Scope
+from people.models import ApiKey, KeyScope, Role
 from tests.catalog.notifications.conftest import reader
 from tests.factories import make_user
 from tests.pages import text_of
@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 
 def make_key(owner, days=90, name="Nightly"):
     ends = timezone.now() + timedelta(days=days)
-    return api_keys.issue(owner, actor=owner, name=name, scopes=[Scope.READ], expires_at=ends)[0]
+    return api_keys.issue(owner, actor=owner, name=name, scopes=[KeyScope.READ], expires_at=ends)[0]
 
 
 def announced():

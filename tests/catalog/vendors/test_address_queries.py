@@ -8,7 +8,7 @@ from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy, check_url, keys_in, without_keys
 from core.outbound.errors import RefusedError
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from execution.calls import invocation, requesting
 from people.models import Role
 from tests.factories import make_endpoint, make_user, make_vendor
@@ -71,14 +71,16 @@ def vendor():
     ],
 )
 def test_what_a_request_asks_itself_stands_beside_it(vendor, root, ask, target):
-    with Session(vendor.url + root, policy=LOOPBACK) as session:
+    with HttpSession(vendor.url + root, policy=LOOPBACK) as session:
         ask(session)
         assert session.root == vendor.url + (root if root != "/" else "").replace("/?", "?")
     assert vendor.requests[0].target == target
 
 
 def test_a_key_of_a_credential_comes_after_it(vendor):
-    with Session(f"{vendor.url}/?v=1", policy=LOOPBACK, credential=QueryKey("api_key", "s3cr3t")) as session:
+    with HttpSession(
+        f"{vendor.url}/?v=1", policy=LOOPBACK, credential=QueryKey("api_key", "s3cr3t")
+    ) as session:
         answer = session.get("/tools")
     assert vendor.requests[0].target == "/tools?v=1&api_key=s3cr3t"
     assert answer.url == f"{vendor.url}/tools?v=1"

@@ -79,7 +79,7 @@ def point_the_resolver_here() -> None:
 def main() -> None:
     from core.outbound.addresses import Policy
     from core.outbound.errors import ProtocolError
-    from core.outbound.session import Session
+    from core.outbound.session import HttpSession
     from tests.hostile_vendor import HostileVendor, reply
 
     bring_loopback_up()
@@ -98,7 +98,7 @@ def main() -> None:
         canary.listen()
         for name in ("moving", "moving", "mixed", "metadata", "unknown"):
             url = f"http://{name}.example:{vendor.port}"
-            with Session(url, policy=Policy.parse("127.0.0.1/32")) as session:
+            with HttpSession(url, policy=Policy.parse("127.0.0.1/32")) as session:
                 try:
                     statuses.append(session.get("/").status)
                 except ProtocolError as error:

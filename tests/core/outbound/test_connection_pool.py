@@ -16,7 +16,7 @@ from core.outbound.addresses import Policy
 from core.outbound.connection_pool import ConnectionPool, KeptFor
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.limits import Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from tests.hostile_vendor import GOOD, HostileVendor, in_turn, raw, reply, resets
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
@@ -36,7 +36,7 @@ def pool(monkeypatch):
 
 
 def session_with(vendor, kept_for=OURS, policy=LOOPBACK, **options):
-    return Session(vendor.url, policy=policy, limits=QUICK, kept_for=kept_for, **options)
+    return HttpSession(vendor.url, policy=policy, limits=QUICK, kept_for=kept_for, **options)
 
 
 def ask(vendor, **options):

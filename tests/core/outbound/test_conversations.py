@@ -17,7 +17,7 @@ from core.outbound.connection_pool import KeptFor
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.exchange import MAX_RECORDED_BYTES
 from core.outbound.limits import Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, raw, reply, resets
 
@@ -28,7 +28,7 @@ BEARER = {"authorization": {"Authorization": f"Bearer {SECRET}"}, "secrets": [SE
 
 
 def open_session(url, **options):
-    return Session(url, policy=LOOPBACK, limits=QUICK, **options)
+    return HttpSession(url, policy=LOOPBACK, limits=QUICK, **options)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy, in_ascii
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.limits import Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
@@ -57,7 +57,7 @@ def answering(*answers):
 
 def ask(url, resolver=None, policy=LOOPBACK, limits=QUICK):
     options = {"resolver": resolver} if resolver else {}
-    with Session(url, policy=policy, limits=limits, **options) as session:
+    with HttpSession(url, policy=policy, limits=limits, **options) as session:
         return session.get("/")
 
 
@@ -276,7 +276,7 @@ def test_name_that_moves_inside_is_refused_at_its_next_connection(canary):
     resolver = answering(["127.0.0.1"], ["127.0.0.66"])
     with HostileVendor(reply(keep=False)) as vendor:
         url = f"http://vendor.example:{vendor.port}/"
-        with Session(url, policy=LOOPBACK, limits=QUICK, resolver=resolver) as session:
+        with HttpSession(url, policy=LOOPBACK, limits=QUICK, resolver=resolver) as session:
             session.get("/")
             time.sleep(0.02)
             with pytest.raises(RefusedError) as refused:
@@ -305,7 +305,7 @@ def test_kept_connection_needs_no_second_lookup():
     resolver = answering(["127.0.0.1"], ["127.0.0.66"])
     with HostileVendor(reply()) as vendor:
         url = f"http://vendor.example:{vendor.port}/"
-        with Session(url, policy=LOOPBACK, limits=QUICK, resolver=resolver) as session:
+        with HttpSession(url, policy=LOOPBACK, limits=QUICK, resolver=resolver) as session:
             session.get("/")
             session.get("/")
     assert resolver.asked == ["vendor.example"]
@@ -364,7 +364,7 @@ def test_addresses_inside_replies_are_not_visited(canary):
 def test_no_cookie_is_ever_sent_back():
     crumbs = {"Set-Cookie": "session=1; Path=/", "Set-Cookie2": "old=1"}
     with HostileVendor(reply(headers=crumbs)) as vendor:
-        with Session(vendor.url, policy=LOOPBACK, limits=QUICK) as session:
+        with HttpSession(vendor.url, policy=LOOPBACK, limits=QUICK) as session:
             assert "set-cookie" not in session.get("/").headers
             session.get("/")
         ask(vendor.url)
@@ -474,7 +474,7 @@ def test_what_is_interrupted_while_its_address_is_looked_up_is_not_sent():
         return [row("127.0.0.1", port)]
 
     with HostileVendor(reply()) as vendor:
-        session = Session(vendor.url, policy=LOOPBACK, limits=QUICK, resolver=resolve)
+        session = HttpSession(vendor.url, policy=LOOPBACK, limits=QUICK, resolver=resolve)
         with session, pytest.raises(UnavailableError) as caught:
             session.post("/run", json={})
         assert caught.value.code == "RESET"

@@ -12,7 +12,7 @@ from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
 from core.outbound.limits import MIB, Budget, Limits
 from core.outbound.response import _gunzip
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from core.strict_json import require_json
 from tests.hostile_vendor import BEHAVIOURS, GOOD, HostileVendor, drips, floods, raw, reply
 
@@ -92,7 +92,7 @@ EITHER = {"sends endless trailers"}
 
 
 def open_session(vendor, limits=SHORT, **options):
-    return Session(vendor.url, policy=LOOPBACK, limits=limits, **options)
+    return HttpSession(vendor.url, policy=LOOPBACK, limits=limits, **options)
 
 
 def ask(script, limits=SHORT, **options):

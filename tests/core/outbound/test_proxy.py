@@ -9,7 +9,7 @@ from core.outbound.connection_pool import KeptFor
 from core.outbound.egress import Egress
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.limits import Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from tests.certificates import Authority
 from tests.connect_proxy import ConnectProxy
 from tests.hostile_vendor import HostileVendor, in_turn, reply
@@ -46,7 +46,7 @@ def open_session(vendor, egress, *, allow="127.0.0.1/32", host="vendor.example",
     options = {"limits": QUICK, "resolver": to_loopback, **session_options}
     scheme = "https" if vendor.tls else "http"
     policy = Policy.parse(allow, "1-65535", egress=egress)
-    return Session(f"{scheme}://{host}:{vendor.port}", policy=policy, **options)
+    return HttpSession(f"{scheme}://{host}:{vendor.port}", policy=policy, **options)
 
 
 def through(proxy, authority, *, direct="", resolves="", url=""):

@@ -12,7 +12,7 @@ import pytest
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from core.outbound.limits import Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from core.outbound.sockets import BoundedSocket
 from tests.hostile_vendor import HostileVendor, by_path, in_turn, json_reply, raw, reply, resets
 
@@ -21,7 +21,7 @@ QUICK = Limits(backoff=(0.01, 0.01), request=2)
 
 
 def open_session(vendor, path="", **options):
-    return Session(vendor.url + path, policy=LOOPBACK, limits=QUICK, **options)
+    return HttpSession(vendor.url + path, policy=LOOPBACK, limits=QUICK, **options)
 
 
 @contextmanager
@@ -284,7 +284,7 @@ def test_closed_session_leaves_no_connection_open():
 
 def test_bad_root_is_refused_before_anything_happens():
     with pytest.raises(RefusedError) as refused:
-        Session("https://user:s3cret@api.example.com/", policy=LOOPBACK)
+        HttpSession("https://user:s3cret@api.example.com/", policy=LOOPBACK)
     assert refused.value.code == "URL"
     assert "s3cret" not in refused.value.message
 
@@ -327,7 +327,7 @@ def test_a_vendor_may_be_silent_for_as_long_as_a_request_may_take(monkeypatch):
         waits.extend([seconds] if seconds else [])
         settimeout(self, seconds)
 
-    with HostileVendor(json_reply({})) as vendor, Session(vendor.url, policy=LOOPBACK) as session:
+    with HostileVendor(json_reply({})) as vendor, HttpSession(vendor.url, policy=LOOPBACK) as session:
         monkeypatch.setattr(BoundedSocket, "settimeout", noted)
         session.get("/tools")
     to_connect, *others = waits

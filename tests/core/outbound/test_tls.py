@@ -19,7 +19,7 @@ from core.outbound.addresses import Policy
 from core.outbound.connection_pool import ConnectionPool, KeptFor
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.limits import Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from core.outbound.sockets import tls_context
 from people.models import AuditEntry
 from tests.certificates import Authority
@@ -52,7 +52,7 @@ def to_loopback(host, port):
 
 
 def open_session(vendor, authorities, host="vendor.example", **options):
-    return Session(
+    return HttpSession(
         f"https://{host}:{vendor.port}",
         policy=LOOPBACK,
         limits=QUICK,

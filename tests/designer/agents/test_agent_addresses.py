@@ -12,7 +12,7 @@ from designer.models import Agent, AgentAddress
 from designer.pins import pins
 from designer.releases import publishing
 from people import api_keys
-from people.models import Role, Scope
+from people.models import KeyScope, Role
 from tests.factories import make_pin, make_tool, make_user
 from tests.module_data import module_data
 from tests.pages import text_of
@@ -23,7 +23,7 @@ URL = "/api/v1/agents/"
 
 @pytest.fixture
 def runtime(alice):
-    _, plain = api_keys.issue(alice, actor=alice, name="Runtime", scopes=[Scope.RUNTIME])
+    _, plain = api_keys.issue(alice, actor=alice, name="Runtime", scopes=[KeyScope.RUNTIME])
     return APIClient(headers={"authorization": f"Bearer {plain}"})
 
 
@@ -127,7 +127,7 @@ def test_an_old_address_leads_nowhere_once_its_agent_is_removed(client, desk, al
 
 def test_an_old_address_leads_no_key_to_an_agent_that_it_does_not_name(desk, alice):
     other = agents.create_agent(actor=alice, name="Other")
-    _, plain = agent_keys.issue(alice, actor=alice, name="Key", scopes=[Scope.RUNTIME], agents=[other])
+    _, plain = agent_keys.issue(alice, actor=alice, name="Key", scopes=[KeyScope.RUNTIME], agents=[other])
     agents.update_agent(desk, actor=alice, slug="counter")
     answer = APIClient(headers={"authorization": f"Bearer {plain}"}).get(f"{URL}desk/releases/")
     assert (answer.status_code, "Link" in answer) == (404, False)

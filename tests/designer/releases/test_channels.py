@@ -14,7 +14,7 @@ from designer.models import Channel, ChannelMove, Receipt, Release
 from designer.pins import tunings
 from designer.releases import channels, publishing
 from people import api_keys
-from people.models import AuditEntry, Role, Scope
+from people.models import AuditEntry, KeyScope, Role
 from tests.clients import bearer, client_of
 from tests.factories import make_agent, make_pin, make_user
 from tests.module_data import module_data
@@ -88,7 +88,7 @@ def test_every_path_of_a_release_takes_a_channel(api, alice, desk):
     move(api, 2)
     move(api, "live", channel="canary-eu")
     move(api, 3)
-    runtime = bearer(alice, Scope.RUNTIME)
+    runtime = bearer(alice, KeyScope.RUNTIME)
     digest = Release.objects.get(agent=desk, number=2).digest
     for path in ("bundle/", "tools/?format=mcp"):
         answer = runtime.get(f"{AGENT}releases/canary-eu/{path}")

@@ -11,7 +11,7 @@ from designer.models import Receipt
 from designer.models.pins import PinMode
 from designer.pins import pins, tunings
 from designer.releases import publishing
-from people.models import Role, Scope
+from people.models import KeyScope, Role
 from tests.clients import bearer, client_of
 from tests.factories import (
     make_agent,
@@ -172,7 +172,7 @@ def test_receipts_say_which_key_fetched_what_and_how(api, alice, runtime_api, lo
     assert receipts(api) == [(1, "bundle", ""), (1, "lock", "live"), (1, "mcp", "live")]
     row = api.get(f"{AGENT}receipts/").json()["results"][0]
     assert (row["owner"], row["key"]) == ("alice", Receipt.objects.first().key.name)
-    other = bearer(make_user(Role.VIEWER), Scope.RUNTIME)
+    other = bearer(make_user(Role.VIEWER), KeyScope.RUNTIME)
     other.get(f"{AGENT}releases/live/tools/?format=mcp")
     assert len(receipts(api)) == 4
 

@@ -22,7 +22,7 @@ from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.releases import drafts, publishing
 from people import teams
-from people.models import AuditEntry, Role, Scope
+from people.models import AuditEntry, KeyScope, Role
 from tests.clients import client_of
 from tests.designer.exports.formats import PROVED, VALIDATORS
 from tests.factories import make_agent, make_pin, make_signature, make_tool, make_user, make_version
@@ -542,7 +542,7 @@ def test_what_a_key_fetched_of_which_agent_is_noted(api, runtime_api, release):
 
 def test_a_key_that_names_the_root_reaches_its_tree_there_and_no_other_way(alice, release):
     _, plain = agent_keys.issue(
-        alice, actor=alice, name="Desk", scopes=[Scope.RUNTIME], agents=[agent("desk")]
+        alice, actor=alice, name="Desk", scopes=[KeyScope.RUNTIME], agents=[agent("desk")]
     )
     reads = APIClient(headers={"authorization": f"Bearer {plain}"})
 

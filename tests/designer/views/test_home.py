@@ -15,7 +15,7 @@ from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.releases import publishing
 from people import api_keys, audit, teams
-from people.models import Role, Scope, User
+from people.models import KeyScope, Role, User
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 from tests.pages import signed_in, text_of
 
@@ -92,7 +92,7 @@ def test_the_steps_end_with_the_first_fetch_of_a_runtime(alice, client):
     for name in ("agent", "procedure", "mocks"):
         page.post("/guides/hide/", {"guide": name})
     publishing.publish(agent, actor=alice)
-    _, token = api_keys.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
+    _, token = api_keys.issue(alice, actor=alice, name="runtime", scopes=[KeyScope.RUNTIME])
     assert steps_of(page) == {"published": True, "keyed": True, "fetched": False}
 
     client.get("/api/v1/agents/desk/releases/1/", headers={"Authorization": f"Bearer {token}"})

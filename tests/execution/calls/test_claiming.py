@@ -8,7 +8,7 @@ from django.db import connection
 from catalog.models import Call
 from execution.calls import queue, requesting
 from people import api_keys
-from people.models import Role, Scope
+from people.models import KeyScope, Role
 from tests.factories import make_endpoint, make_signature, make_tool, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,7 +46,7 @@ def test_a_claim_is_an_indexed_read_however_many_calls_have_ended_or_wait():
     tool = make_tool(make_signature(), endpoint=make_endpoint())
     call = requesting.request_call(tool.current, actor=user, arguments={"city": "Oslo"})
     keys = [
-        api_keys.issue(user, actor=user, name=f"Key {number}", scopes=[Scope.READ])[0].pk
+        api_keys.issue(user, actor=user, name=f"Key {number}", scopes=[KeyScope.READ])[0].pk
         for number in range(OWNERS)
     ]
     with connection.cursor() as cursor:

@@ -24,7 +24,7 @@ from execution.calls import invocation, queue, requesting
 from execution.tasks import perform_call
 from pegboard.celery import app
 from people import api_keys
-from people.models import Role, Scope
+from people.models import KeyScope, Role
 from tests.catalog.credentials.test_credentials import broker_values, database_rows
 from tests.factories import make_endpoint, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply
@@ -123,7 +123,7 @@ def test_the_message_carries_the_number_alone_and_comes_again_only_when_it_is_lo
 
 def ask_often(url: str, count: int) -> list[Call]:
     tool, user = make_tool(make_signature(), endpoint=make_endpoint(url=url)), make_user(Role.DESIGNER)
-    key, _ = api_keys.issue(user, actor=user, name="Many", scopes=[Scope.READ])
+    key, _ = api_keys.issue(user, actor=user, name="Many", scopes=[KeyScope.READ])
     return [
         requesting.request_call(tool.current, actor=user, api_key=key, arguments={"city": "Oslo"})
         for _ in range(count)

@@ -21,7 +21,7 @@ from designer.releases import rehearsed
 from execution.api import calls
 from execution.calls import events, examples, latent, requesting
 from people import api_keys
-from people.models import AuditEntry, Role, Scope
+from people.models import AuditEntry, KeyScope, Role
 from tests.factories import make_parameter, make_signature, make_tool, make_user
 
 SECRET = "4929-1"
@@ -124,8 +124,8 @@ def test_a_result_so_far_repeats_no_marked_value(call, designer):
 
 
 def test_the_key_that_sent_a_call_gets_it_unmasked(call, designer):
-    key, plain = api_keys.issue(designer, actor=designer, name="Own", scopes=[Scope.DESIGN])
-    _, other_plain = api_keys.issue(designer, actor=designer, name="Other", scopes=[Scope.DESIGN])
+    key, plain = api_keys.issue(designer, actor=designer, name="Own", scopes=[KeyScope.DESIGN])
+    _, other_plain = api_keys.issue(designer, actor=designer, name="Other", scopes=[KeyScope.DESIGN])
     Call.objects.filter(pk=call.pk).update(api_key=key)
     address, outputs = f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/", []
     for text in (plain, other_plain):
@@ -147,8 +147,8 @@ def test_a_refused_form_fills_in_no_marked_value(call, designer, path):
 
 
 def test_a_call_of_another_key_is_continued_masked(call, designer, monkeypatch):
-    key, plain = api_keys.issue(designer, actor=designer, name="Own", scopes=[Scope.DESIGN])
-    _, other_plain = api_keys.issue(designer, actor=designer, name="Other", scopes=[Scope.DESIGN])
+    key, plain = api_keys.issue(designer, actor=designer, name="Own", scopes=[KeyScope.DESIGN])
+    _, other_plain = api_keys.issue(designer, actor=designer, name="Other", scopes=[KeyScope.DESIGN])
     Call.objects.filter(pk=call.pk).update(api_key=key)
     monkeypatch.setattr(calls.invocation, "continue_now", lambda earlier, **_: earlier)
     address, cards = f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/resume/", []

@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from pegboard.web import api_reference
 from pegboard.wsgi import application
 from people import api_keys
-from people.models import Role, Scope
+from people.models import KeyScope, Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_vendor
 
 schema = schemathesis.openapi.from_dict(json.loads(api_reference.document()))
@@ -24,10 +24,10 @@ schema.config.phases.coverage.enabled = EXAMPLES > 5
 schema.config.checks.negative_data_rejection.expected_statuses.append("414")
 # An administrator twice, because no other role gets as far.
 CALLERS = (
-    (Role.ADMIN, Scope.ADMIN),
-    (Role.DESIGNER, Scope.DESIGN),
-    (Role.ADMIN, Scope.ADMIN),
-    (Role.VIEWER, Scope.READ),
+    (Role.ADMIN, KeyScope.ADMIN),
+    (Role.DESIGNER, KeyScope.DESIGN),
+    (Role.ADMIN, KeyScope.ADMIN),
+    (Role.VIEWER, KeyScope.READ),
 )
 
 

@@ -5,7 +5,7 @@ import pytest
 from pegboard.web import keys_first
 from pegboard.web.request_buffer import RequestHead
 from people import api_keys
-from people.models import ApiKey, Scope
+from people.models import ApiKey, KeyScope
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,7 +18,7 @@ def nothing_is_believed(monkeypatch):
 
 def new_key() -> str:
     user = make_user()
-    return api_keys.issue(user, actor=user, name="script", scopes=[Scope.READ])[1]
+    return api_keys.issue(user, actor=user, name="script", scopes=[KeyScope.READ])[1]
 
 
 def head(key: str, path: str = "/api/v1/agents/") -> RequestHead:

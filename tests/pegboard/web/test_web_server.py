@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 
 from people import api_keys
-from people.models import Scope
+from people.models import KeyScope
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -181,7 +181,7 @@ def test_a_key_is_checked_before_the_body_is_read(port, path, headers):
 
 def test_a_key_that_is_revoked_is_refused_although_it_was_just_found(port):
     user = make_user()
-    key, plain = api_keys.issue(user, actor=user, name="script", scopes=[Scope.READ])
+    key, plain = api_keys.issue(user, actor=user, name="script", scopes=[KeyScope.READ])
 
     def status_of_write() -> int:
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

@@ -8,7 +8,7 @@ from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event
 from designer.agents import agent_keys, agents
 from people import api_keys, audit, teams
-from people.models import ApiKey, AuditEntry, Role, Scope
+from people.models import ApiKey, AuditEntry, KeyScope, Role
 from serving import stored_calls
 from tests.factories import make_user
 from tests.pages import text_of
@@ -39,7 +39,7 @@ def read_trail(user, query: str = "") -> str:
 
 def test_a_refused_call_is_told_to_the_keys_owner_and_to_administrators(cast):
     key, _ = api_keys.issue(
-        cast["outside"], actor=cast["outside"], name="Runner", scopes=[Scope.INVOKE], is_narrowed=True
+        cast["outside"], actor=cast["outside"], name="Runner", scopes=[KeyScope.INVOKE], is_narrowed=True
     )
     stored_calls.record_refusal(key, actor=cast["outside"], agent="zebra-desk", tool="zebra_tool")
     entry = AuditEntry.objects.get(action="refuse call")
@@ -55,7 +55,7 @@ def test_a_refused_call_is_told_to_the_keys_owner_and_to_administrators(cast):
 
 def test_keys_are_told_to_their_owners_and_to_administrators(cast):
     key, _ = agent_keys.issue(
-        cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ], calls_at_once=3
+        cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[KeyScope.READ], calls_at_once=3
     )
     api_keys.revoke(key, actor=None, why="It was found in public.")
     assert {key.prefix in read_trail(cast[who]) for who in ("inside", "admin")} == {True}
@@ -64,14 +64,14 @@ def test_keys_are_told_to_their_owners_and_to_administrators(cast):
 
 
 def test_an_administrators_deed_on_a_key_is_told_to_its_owner(cast):
-    key, _ = api_keys.issue(cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ])
+    key, _ = api_keys.issue(cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[KeyScope.READ])
     api_keys.revoke(key, actor=cast["admin"], why="Too old.")
     assert "Too old." in read_trail(cast["inside"])
     assert "Too old." not in read_trail(cast["outside"])
 
 
 def test_entries_that_have_the_former_kind_of_keys_are_found_with_the_others(cast, monkeypatch):
-    key, _ = api_keys.issue(cast["inside"], actor=cast["admin"], name="Zebra key", scopes=[Scope.READ])
+    key, _ = api_keys.issue(cast["inside"], actor=cast["admin"], name="Zebra key", scopes=[KeyScope.READ])
     with monkeypatch.context() as former, transaction.atomic():
         former.setattr(ApiKey._meta, "model_name", "apitoken")
         audit.record(None, "report", key, why="It was found in public.")
@@ -111,7 +111,7 @@ def test_teams_and_webhooks_are_told_to_administrators(cast):
 def test_what_concerns_an_agent_is_told_to_its_team(cast):
     agent = agents.Agent.objects.get()
     agent_keys.issue(
-        cast["admin"], actor=cast["admin"], name="Of the desk", scopes=[Scope.RUNTIME], agents=[agent]
+        cast["admin"], actor=cast["admin"], name="Of the desk", scopes=[KeyScope.RUNTIME], agents=[agent]
     )
     assert "name agent" in read_trail(cast["inside"], "?kind=apikey")
     assert "name agent" not in read_trail(cast["outside"], "?kind=apikey")
@@ -128,6 +128,6 @@ def test_the_page_says_what_is_left_out(client, cast):
 
 def test_a_trail_of_other_peoples_keys_is_read_quickly(cast, django_assert_max_num_queries):
     for number in range(60):
-        api_keys.issue(cast["inside"], actor=cast["inside"], name=f"Key {number}", scopes=[Scope.READ])
+        api_keys.issue(cast["inside"], actor=cast["inside"], name=f"Key {number}", scopes=[KeyScope.READ])
     with django_assert_max_num_queries(1):
         assert len(list(audit.visible_to(cast["outside"])[:50])) <= 50

@@ -5,7 +5,7 @@ from threading import Thread
 import pytest
 
 from core.outbound.addresses import Policy
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols.a2t.client import A2T
 from protocols.calls import outcomes
 from protocols.signature import AllowedValue, Parameter, Signature
@@ -321,7 +321,7 @@ def session():
     with ThreadingHTTPServer(("127.0.0.1", 0), Weather) as server:
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1"
-        with Session(url, policy=Policy.parse("127.0.0.1/32")) as session:
+        with HttpSession(url, policy=Policy.parse("127.0.0.1/32")) as session:
             yield session
         server.shutdown()
 

@@ -12,7 +12,7 @@ from catalog.models import Tool
 from catalog.models.runs import Trigger
 from core import open_replies
 from core.outbound.addresses import Policy
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols.list_pages import NothingKnown
 from protocols.mcp.client import MCP
 from protocols.signature import Annotations
@@ -33,7 +33,7 @@ class Library:
     era: str
 
     def open(self):
-        return Session(
+        return HttpSession(
             self.url, policy=Policy.parse("127.0.0.1/32"), memory=self.memory, open_replies=open_replies
         )
 

@@ -7,7 +7,7 @@ import pytest
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from core.outbound.limits import KIB, Limits
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols.list_pages import NothingKnown
 from protocols.mcp.client import MCP
 from tests.hostile_vendor import HostileVendor, drips, floods, in_turn, raw, then_waits
@@ -31,7 +31,7 @@ def list_tools(script):
     memory = {"era": "modern", "version": "2026-07-28"}
     with (
         HostileVendor(script) as vendor,
-        Session(vendor.url, policy=Policy.parse("127.0.0.1/32"), limits=QUICK, memory=memory) as session,
+        HttpSession(vendor.url, policy=Policy.parse("127.0.0.1/32"), limits=QUICK, memory=memory) as session,
     ):
         return [item.tool_id for page in MCP().enumerate(session, NothingKnown()) for item in page.items]
 

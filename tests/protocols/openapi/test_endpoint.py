@@ -16,7 +16,7 @@ from catalog.vendors import operations as vendor_operations
 from core import strict_json
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolViolationError, RefusedError
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from protocols.list_pages import NothingKnown
 from protocols.openapi import signature as openapi_signature
 from protocols.openapi.client import OpenApi
@@ -95,7 +95,7 @@ def elsewhere():
 
 
 def session_with(api, **more):
-    return Session(f"{api.url}/openapi.json", policy=Policy.parse("127.0.0.1/32"), **more)
+    return HttpSession(f"{api.url}/openapi.json", policy=Policy.parse("127.0.0.1/32"), **more)
 
 
 def call_operation(api, op, arguments=None, *, method="post", path="/things", settings=None, **members):
@@ -148,7 +148,7 @@ def test_document_cannot_send_a_call_elsewhere(api, elsewhere):
 def test_uploaded_document_is_called_at_the_address_of_the_endpoint(api):
     api_document = document({"/a": {"get": operation("a")}}, servers=[{"url": "https://elsewhere.example"}])
     protocol = OpenApi({"document": json.dumps(api_document)})
-    with Session(f"{api.url}/v2", policy=Policy.parse("127.0.0.1/32")) as session:
+    with HttpSession(f"{api.url}/v2", policy=Policy.parse("127.0.0.1/32")) as session:
         ((item,),) = [page.items for page in protocol.enumerate(session, NothingKnown())]
         outcome = protocol.invoke(session, "a", None, protocol.read(item.document), {})
     assert outcome.outcome == "ok"

@@ -4,22 +4,22 @@ from core.errors import DomainError
 from protocols.server import (
     NoSuchAddressError,
     Refusal,
-    Release,
-    Reply,
-    Request,
     ServedTool,
     Server,
+    ServerRelease,
+    ServerReply,
+    ServerRequest,
     ToolCallRequest,
     json_reply,
 )
 from tests.protocols.toy import wire
 
 
-class ToyServer(Server[Release]):
+class ToyServer(Server[ServerRelease]):
     name = "toy"
     label = "Toy"
 
-    def answer(self, request: Request, release: Release) -> Reply:
+    def answer(self, request: ServerRequest, release: ServerRelease) -> ServerReply:
         path = f"/{request.path}"
         if path == wire.LIST:
             documents = [tool.document for tool in release.tools()]
@@ -33,11 +33,11 @@ class ToyServer(Server[Release]):
             release.report_unknown_tool(unquote(path.removeprefix(wire.run_path(""))))
         raise NoSuchAddressError
 
-    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+    def refusal(self, refusal: Refusal, body: bytes) -> ServerReply:
         return json_reply({"code": refusal.code, "message": refusal.message}, refusal.status)
 
 
-def _run(request: Request, release: Release, tool: ServedTool) -> Reply:
+def _run(request: ServerRequest, release: ServerRelease, tool: ServedTool) -> ServerReply:
     arguments = request.json()
     if not isinstance(arguments, dict):
         raise DomainError("invalid_body", "The body is not an object.")

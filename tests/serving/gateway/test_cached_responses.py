@@ -15,7 +15,7 @@ from designer.models import Retirement
 from designer.pins import pins
 from designer.releases import channels, publishing, release_access
 from people import api_keys, teams, users
-from people.models import ApiKey, Role, Scope, User
+from people.models import ApiKey, KeyScope, Role, User
 from serving.gateway import response_cache
 from tests.factories import make_tool, make_user
 from tests.module_data import module_data
@@ -310,7 +310,7 @@ def test_reply_after_a_change_of_the_key_is_that_of_the_view(site, release, colu
     assert (reply.comparable != before.comparable) == is_condition
 
 
-@pytest.mark.parametrize("scope", Scope.values)
+@pytest.mark.parametrize("scope", KeyScope.values)
 @pytest.mark.parametrize("is_narrowed", [False, True])
 @pytest.mark.parametrize("read_name", READS)
 def test_reply_to_each_scope_is_that_of_the_view(site, release, scope, is_narrowed, read_name):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import protocols
 from core.outbound.addresses import Policy
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 from designer.agents import agents
 from designer.pins import tunings
 from designer.releases import publishing
@@ -60,7 +60,7 @@ def session(site, client, path):
     """A session as an administrator would enter it: the address, and the key as a credential."""
     authorization = {"Authorization": client._credentials["HTTP_AUTHORIZATION"]}
     policy = Policy.parse("127.0.0.1/32")
-    with Session(f"{site}{path}", policy=policy, authorization=authorization) as opened:
+    with HttpSession(f"{site}{path}", policy=policy, authorization=authorization) as opened:
         yield opened
 
 

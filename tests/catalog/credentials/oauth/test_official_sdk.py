@@ -14,7 +14,7 @@ from catalog.credentials.oauth import tokens
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Run, Tool
 from people.api_keys import issue
-from people.models import AuditEntry, Role, Scope
+from people.models import AuditEntry, KeyScope, Role
 from tests.catalog.credentials.oauth.cases import grant_of, wear_out
 from tests.factories import make_user
 from tests.pages import signed_in
@@ -75,7 +75,7 @@ def test_from_the_401_to_the_first_reading_a_renewal_and_the_revocation(official
 @pytest.mark.django_db(transaction=True)
 def test_a_program_looks_up_registers_and_begins_a_sign_in_that_its_person_ends(official):
     person = make_user(Role.ADMIN)
-    _, key = issue(person, actor=person, name="set-up", scopes=[Scope.ADMIN])
+    _, key = issue(person, actor=person, name="set-up", scopes=[KeyScope.ADMIN])
     program = APIClient(headers={"Authorization": f"Bearer {key}"})
     discovery = program.post("/api/v1/credentials/look-up/", {"url": f"{official}/mcp"}, format="json").json()
     [server] = discovery["servers"]
