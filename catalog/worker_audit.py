@@ -11,7 +11,7 @@ from core.translatable import mark
 from people import audit
 
 
-def tell_read(run: Run, counts: Mapping[str, int]) -> None:
+def record_reading(run: Run, counts: Mapping[str, int]) -> None:
     """Record the changes of a run. A run without changes has no entry."""
     raised = Finding.objects.filter(run=run).count()
     changed = {name: count for name, count in {**counts, "findings": raised}.items() if count}
@@ -19,7 +19,7 @@ def tell_read(run: Run, counts: Mapping[str, int]) -> None:
         audit.record(None, "read", run.endpoint, after={"run": run.pk, **changed}, why=_reason_of(run))
 
 
-def tell_recovered(run: Run) -> None:
+def record_recovery(run: Run) -> None:
     """Record that an endpoint with failures or a held run can be read again. `run.endpoint` is as it was
     when the run began.
     """
@@ -29,7 +29,7 @@ def tell_recovered(run: Run) -> None:
         audit.record(None, "recover", endpoint, before=before, after={"status": "ok"}, why=_reason_of(run))
 
 
-def tell_failed(run: Run, code: str, message: str) -> None:
+def record_failure(run: Run, code: str, message: str) -> None:
     """The first failure, and each that is another one than the last."""
     endpoint = run.endpoint
     if endpoint.failures and endpoint.error_code == code:
@@ -39,12 +39,14 @@ def tell_failed(run: Run, code: str, message: str) -> None:
     audit.record(None, "fail", endpoint, before=before, after=after, why=f"{_reason_of(run)} {message}")
 
 
-def tell_held(run: Run, code: str, message: str, would_withdraw: int) -> None:
+def record_held_list(run: Run, code: str, message: str, would_withdraw: int) -> None:
     after = {"status": "held", "error": code, "run": run.pk, "would_withdraw": would_withdraw}
     audit.record(None, "hold", run.endpoint, after=after, why=f"{_reason_of(run)} {message}")
 
 
-def tell_inspected(endpoint: Endpoint, run: Run | None, *, findings: int, held: int, revision: int) -> None:
+def record_inspection(
+    endpoint: Endpoint, run: Run | None, *, findings: int, held: int, revision: int
+) -> None:
     """Record the effects of rules and policy on versions after they were recorded."""
     source = mark(f"Run {run.pk}") if run else mark("The vendor's history")
     after = {"findings": findings, "held": held} if held else {"findings": findings}
@@ -53,13 +55,13 @@ def tell_inspected(endpoint: Endpoint, run: Run | None, *, findings: int, held: 
         audit.record(None, "inspect", endpoint, after=after, why=reason)
 
 
-def tell_older_versions(tool: Tool, count: int) -> None:
+def record_older_versions(tool: Tool, count: int) -> None:
     if count:
         reason = "The vendor's history lists them."
         audit.record(None, "add older versions", tool, after={"versions": count}, why=reason)
 
 
-def tell_cloaking(look: SecondLook, findings: int, says: str) -> None:
+def record_cloaking(look: SecondLook, findings: int, says: str) -> None:
     who = mark(f"asked for by {look.requested_by}") if look.requested_by else mark("on schedule")
     audit.record(
         None,

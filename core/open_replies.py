@@ -317,7 +317,7 @@ class _Open:
         return (overlap + piece)[-OVERLAP_BYTES:]
 
     def send(self, piece: _Piece) -> None:
-        """Raises redis.RedisError and DomainError."""
+        """Send a piece of the reply to its reader. Raises redis.RedisError and DomainError."""
         ciphertext = _encrypt(self.name, msgspec.json.encode(piece).decode())
         for pause in RETRY_DELAYS:
             try:

@@ -292,7 +292,7 @@ class _RequestedCall:
                 latent.request, output=output, mode=self.request.mode, callback=self.request.callback
             )
         if self.request.is_made_here:
-            return invocation.call_beside
+            return invocation.call_in_thread
         if self.request.mode != Mode.WAIT:
             return partial(requesting.request_call, mode=self.request.mode, callback=self.request.callback)
         return invocation.call_now
@@ -373,7 +373,7 @@ def resume(
     runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, side=side)
     go_on: Callable[..., Call] = invocation.continue_now
     if is_made_here:
-        go_on = invocation.continue_beside
+        go_on = invocation.continue_in_thread
     elif mode != Mode.WAIT:
         go_on = partial(continuing.continue_call, mode=mode)
     try:

@@ -77,7 +77,7 @@ def encrypt(credential: Credential, secret: Secret) -> None:
 
 
 def decrypt(credential: Credential) -> Secret:
-    """Raises UndecryptableError; never returns ciphertext."""
+    """Decrypt a secret. Raises UndecryptableError; never returns ciphertext."""
     return encryption.decrypt(credential.sealed, row=credential.pk, field=FIELD, name=credential.name)
 
 

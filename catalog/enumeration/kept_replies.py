@@ -48,7 +48,7 @@ KEPT_STATUSES = (200, 304)
 
 
 @dataclass(slots=True)
-class _Heard:
+class _ReplyLog:
     """One enumeration: the stored replies that it used, and the replies that it received.
 
     newest: the request that was answered last, "" while another one is running.
@@ -75,7 +75,7 @@ class Replies:
     def __init__(self, run: Run, before_asking: Callable[[], None] = lambda: None) -> None:
         self._run = run
         self._before_asking = before_asking
-        self._heard: _Heard | None = None
+        self._heard: _ReplyLog | None = None
 
     @property
     def used(self) -> int:
@@ -101,7 +101,7 @@ class Replies:
         if not self._run.in_parts:
             rows = rows.filter(since__gt=Now() - timedelta(minutes=self._run.endpoint.max_minutes))
         stored_replies = {row.request: row for row in rows} if self._heard is None else {}
-        self._heard = _Heard(reader, stored_replies, answered=self.answered)
+        self._heard = _ReplyLog(reader, stored_replies, answered=self.answered)
         return _ResumedSession(
             session, self._heard, self._before_asking, bounds.limits_of(self._run.endpoint)
         )
@@ -130,7 +130,7 @@ class Replies:
         for request in fresh:  # what is written down need not be held as well
             del enumeration.fresh[request]
 
-    def _write(self, heard: _Heard, fresh: Mapping[str, Reply]) -> None:
+    def _write(self, heard: _ReplyLog, fresh: Mapping[str, Reply]) -> None:
         rows = [
             KeptReply(
                 endpoint_id=self._run.endpoint_id,
@@ -167,7 +167,7 @@ class _ResumedSession(base.Session):
     """A session that sends only requests without a stored reply."""
 
     def __init__(
-        self, session: base.Session, heard: _Heard, before_asking: Callable[[], None], limits: Limits
+        self, session: base.Session, heard: _ReplyLog, before_asking: Callable[[], None], limits: Limits
     ) -> None:
         self.root = session.root
         self.largest = session.largest

@@ -192,7 +192,7 @@ class _HistoryReader:
         rewritten = [version for version in added if version.rewrite]
         for version in rewritten:
             _raise_drift(tool, version)
-        worker_audit.tell_older_versions(tool, len(added))
+        worker_audit.record_older_versions(tool, len(added))
         inspector.inspect_older(tool, added, {version.pk for version in rewritten})
         tool.version_count += len(added)
         if is_final and tool.current_id == asked_for:

@@ -53,11 +53,11 @@ def request_run(endpoint: Endpoint, *, actor: User) -> Run:
     """Request a run like `runs.request_run`. Raises TooSoonError if a designer must wait."""
     moment = None if actor.can_administer else possible_from(endpoint)
     if moment:
-        raise TooSoonError(says_when(moment), moment - timezone.now())
+        raise TooSoonError(describe_moment(moment), moment - timezone.now())
     return runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
 
 
-def says_when(moment: datetime) -> str:
+def describe_moment(moment: datetime) -> str:
     time_text = (
         f"{moment:%H:%M:%S} UTC" if moment.date() == timezone.now().date() else f"{moment:%d %b, %H:%M} UTC"
     )

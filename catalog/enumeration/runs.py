@@ -34,12 +34,7 @@ from core import db_errors, log_context, wakes
 from core.errors import DomainError
 from core.failpoints import failpoint
 from core.metrics import Histogram
-from core.outbound.errors import (
-    ProtocolError,
-    ProtocolViolationError,
-    RefusedError,
-    UnavailableError,
-)
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
 from core.outbound.exchange import Exchange
 from people import audit
 from people.models import User
@@ -119,7 +114,7 @@ def queue(
                     # The command line executes its run itself. Workers execute it only if the command dies.
                     sent_at=Now() if trigger == Trigger.COMMAND else None,
                 )
-                _tell_audit(run, actor, may_withdraw)
+                _record_request(run, actor, may_withdraw)
                 return run, True
         except IntegrityError as exc:
             if "one_active_run_per_endpoint" not in str(exc):
@@ -131,11 +126,11 @@ def _confirm_active(run: Run, actor: User | None, may_withdraw: int) -> bool:
     # The confirmation also applies to an active run. A run that has just ended does not match.
     confirmed = Run.objects.filter(pk=run.pk, status__in=ACTIVE).update(may_withdraw=may_withdraw)
     if confirmed:
-        _tell_audit(run, actor, may_withdraw)
+        _record_request(run, actor, may_withdraw)
     return bool(confirmed)
 
 
-def _tell_audit(run: Run, actor: User | None, may_withdraw: int | None) -> None:
+def _record_request(run: Run, actor: User | None, may_withdraw: int | None) -> None:
     if actor and may_withdraw is not None:
         audit.record(actor, "confirm", run.endpoint, after={"run": run.pk, "may_withdraw": may_withdraw})
     elif actor:
@@ -223,7 +218,7 @@ def _read_and_record(part: "_RunPart", on_progress: OnProgress | None) -> None:
     except HeldError as held:
         _hold(run, held, heart.heard)
     except (ProtocolError, DomainError) as exc:
-        _fail_as_told(part, exc)
+        _fail_with_error(part, exc)
     except Exception as exc:
         logger.exception("run %s failed", run.pk)
         if db_errors.is_database_lost(exc):
@@ -235,7 +230,7 @@ def _read_and_record(part: "_RunPart", on_progress: OnProgress | None) -> None:
         fail(run, code, message, progress=heart.progress, heard=heart.heard)
 
 
-def _fail_as_told(part: "_RunPart", exc: ProtocolError | DomainError) -> None:
+def _fail_with_error(part: "_RunPart", exc: ProtocolError | DomainError) -> None:
     run, heart = part.run, part.heart
     if not store.as_it_was_read(run).exists():
         raise EndpointMovedError from exc
@@ -365,7 +360,7 @@ def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
                 raise EndpointMovedError
             if run.endpoint.held_run_id is None:
                 outbox.run_held(run.endpoint)
-            worker_audit.tell_held(run, held.code, held.message, len(held.harvest.missing))
+            worker_audit.record_held_list(run, held.code, held.message, len(held.harvest.missing))
 
 
 def fail(
@@ -390,4 +385,4 @@ def fail(
                 raise EndpointMovedError
             if failures == 1:
                 outbox.broke(run.endpoint)
-            worker_audit.tell_failed(run, code, message)
+            worker_audit.record_failure(run, code, message)

@@ -157,10 +157,10 @@ def _succeed(run: Run, harvest: Harvest) -> None:
         is_live = Endpoint.objects.filter(pk=run.endpoint_id, removed_at=None).exists()
         raise EndpointMovedError if is_live else EndpointRemovedError
     counts = {"added": harvest.added, "changed": harvest.changed}
-    worker_audit.tell_read(
+    worker_audit.record_reading(
         run, {**counts, "withdrawn": len(harvest.missing), "returned": len(harvest.returned)}
     )
-    worker_audit.tell_recovered(run)
+    worker_audit.record_recovery(run)
     if run.endpoint.failures:
         outbox.recovered(run.endpoint)
 

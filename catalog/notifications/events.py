@@ -9,16 +9,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from catalog.models import (
-    Credential,
-    Endpoint,
-    Finding,
-    Run,
-    Tool,
-    ToolVersion,
-    VendorRequest,
-    Withdrawal,
-)
+from catalog.models import Credential, Endpoint, Finding, Run, Tool, ToolVersion, VendorRequest, Withdrawal
 from catalog.models.tools import ToolStatus
 from catalog.models.vendor_requests import RequestState
 from catalog.notifications import kinds
@@ -38,7 +29,7 @@ REMOVED = "endpoint:"
 VERSION, TOOL = "version:", "tool:"
 
 
-def tell_broken(subject: str) -> NotificationText | None:
+def describe_broken(subject: str) -> NotificationText | None:
     endpoint = _endpoint(subject)
     if endpoint is None or not endpoint.failures:
         return None
@@ -46,13 +37,13 @@ def tell_broken(subject: str) -> NotificationText | None:
     return _endpoint_text(endpoint, title, endpoint.error_message, with_error=True)
 
 
-def tell_recovered(subject: str) -> NotificationText | None:
+def describe_recovered(subject: str) -> NotificationText | None:
     endpoint = _endpoint(subject)
     title = mark("“{name}” of {vendor} can be read again")
     return _endpoint_text(endpoint, title, "Its tools are up to date.") if endpoint else None
 
 
-def tell_held(subject: str) -> NotificationText | None:
+def describe_held(subject: str) -> NotificationText | None:
     endpoint = _endpoint(subject)
     if endpoint is None or not endpoint.held_run_id:
         return None
@@ -62,7 +53,7 @@ def tell_held(subject: str) -> NotificationText | None:
     return NotificationText(text.title, text.says, f"/runs/{endpoint.held_run_id}/", facts)
 
 
-def tell_review(subject: str) -> NotificationText | None:
+def describe_review(subject: str) -> NotificationText | None:
     endpoint = _endpoint(subject)
     if endpoint is None:
         return None
@@ -79,7 +70,7 @@ def tell_review(subject: str) -> NotificationText | None:
     return NotificationText(text.title, text.says, "/review/", {**text.facts, "waiting": count})
 
 
-def tell_sign_in(subject: str) -> NotificationText | None:
+def describe_sign_in(subject: str) -> NotificationText | None:
     credential = Credential.objects.filter(pk=subject, removed_at=None, grant__ended_at__isnull=False).first()
     if credential is None:
         return None
@@ -91,7 +82,7 @@ def tell_sign_in(subject: str) -> NotificationText | None:
     )
 
 
-def tell_webhook_paused(subject: str) -> NotificationText | None:
+def describe_paused_webhook(subject: str) -> NotificationText | None:
     webhook = Webhook.objects.filter(pk=subject, removed_at=None, is_paused=True).first()
     if webhook is None:
         return None
@@ -103,7 +94,7 @@ def tell_webhook_paused(subject: str) -> NotificationText | None:
     )
 
 
-def tell_key_reported(subject: str) -> NotificationText | None:
+def describe_reported_key(subject: str) -> NotificationText | None:
     key = ApiKey.objects.select_related("user").filter(pk=subject).exclude(reported_at=None).first()
     if key is None:
         return None
@@ -117,7 +108,7 @@ def tell_key_reported(subject: str) -> NotificationText | None:
     return NotificationText(title, message, "/keys/", facts)
 
 
-def tell_key_ending(subject: str) -> NotificationText | None:
+def describe_expiring_key(subject: str) -> NotificationText | None:
     """Describe a key that expires. `subject`: the key, and the days before its end."""
     key = ApiKey.objects.select_related("user").filter(pk=_ending_key(subject), revoked_at=None).first()
     if key is None or key.expires_at is None:
@@ -145,7 +136,7 @@ def _ending_key(subject: str) -> int:
     return int(subject.partition(":")[0])
 
 
-def tell_vendor_requested(subject: str) -> NotificationText | None:
+def describe_vendor_request(subject: str) -> NotificationText | None:
     row = VendorRequest.objects.select_related("asked_by").filter(pk=subject).first()
     if row is None or not row.is_waiting:
         return None
@@ -153,7 +144,7 @@ def tell_vendor_requested(subject: str) -> NotificationText | None:
     return _request_text(row, lambda name: mark(f"{requester} asks for “{name}”"), row.reason)
 
 
-def tell_vendor_answered(subject: str) -> NotificationText | None:
+def describe_answered_request(subject: str) -> NotificationText | None:
     row = VendorRequest.objects.select_related("endpoint__vendor").filter(pk=subject).first()
     if row is None or row.is_waiting:
         return None
@@ -171,10 +162,10 @@ def _request_text(row: VendorRequest, title: Callable[[str], str], message: str)
     return NotificationText(title(name), printable(message, MAX_SENTENCE_LENGTH), path, facts)
 
 
-def tell_changed(subject: str) -> NotificationText | None:
+def describe_changed(subject: str) -> NotificationText | None:
     """Describe the new versions of one run, without tools that the vendor listed for the first time."""
     if subject.startswith(VERSION):
-        return tell_definition(subject)
+        return describe_definition(subject)
     run = _run(subject)
     versions = ToolVersion.objects.filter(run=int(subject), tool__in=changed_tools(subject))
     versions = versions.select_related("tool").order_by("tool__name", "pk").defer("raw", "signature")
@@ -199,10 +190,10 @@ def tell_changed(subject: str) -> NotificationText | None:
     return _vendor_text(run.endpoint, title, message, f"/runs/{run.pk}/", facts)
 
 
-def tell_withdrawn(subject: str) -> NotificationText | None:
+def describe_withdrawn(subject: str) -> NotificationText | None:
     """Describe tools that are still withdrawn. `subject`: a run, or "endpoint:" and a removed endpoint."""
     if subject.startswith(TOOL):
-        return tell_definition(subject)
+        return describe_definition(subject)
     removed = int(subject.removeprefix(REMOVED)) if subject.startswith(REMOVED) else 0
     run = None if removed else _run(subject)
     endpoint = run.endpoint if run else Endpoint.objects.select_related("vendor").filter(pk=removed).first()
@@ -227,7 +218,7 @@ def tell_withdrawn(subject: str) -> NotificationText | None:
     return _vendor_text(endpoint, title, message, path, facts)
 
 
-def tell_definition(subject: str) -> NotificationText | None:
+def describe_definition(subject: str) -> NotificationText | None:
     is_change = subject.startswith(VERSION)
     tool_ids = changed_tools(subject) if is_change else withdrawn_tools(subject)
     tools = Tool.objects.select_related("endpoint__vendor", "current").filter(pk__in=tool_ids)
@@ -290,7 +281,7 @@ def _vendor_text(
     return NotificationText(text.title, text.says, path, {**text.facts, **facts})
 
 
-def tell_test(subject: str) -> NotificationText:
+def describe_test(subject: str) -> NotificationText:
     message = "A user pressed “Send a test” in Pegboard. Nothing has happened."
     return NotificationText(mark("A test of this webhook"), message, f"/notifications/webhooks/{subject}/")
 
@@ -328,38 +319,38 @@ def _kind(event: Event, **facts: Any) -> EventKind:
 _EVENT_KINDS = (
     _kind(
         Event.BROKEN,
-        tell=tell_broken,
+        tell=describe_broken,
         explained=_("An enumeration run failed, and did not succeed within a minute and a half."),
     ),
     _kind(
         Event.RECOVERED,
-        tell=tell_recovered,
+        tell=describe_recovered,
         explained=_("After a notification that it cannot be synced."),
         to_webhooks=_("After a delivery that the endpoint cannot be synced."),
     ),
     _kind(
         Event.HELD,
-        tell=tell_held,
+        tell=describe_held,
         explained=_("So many tools are missing that Pegboard withdraws them only after your confirmation."),
     ),
     _kind(
         Event.REVIEW,
-        tell=tell_review,
+        tell=describe_review,
         explained=_("New findings, or new versions that are held."),
     ),
     _kind(
         Event.SIGN_IN,
-        tell=tell_sign_in,
+        tell=describe_sign_in,
         explained=_("Until an administrator signs in, its endpoints cannot be synced."),
     ),
     _kind(
         Event.WEBHOOK_PAUSED,
-        tell=tell_webhook_paused,
+        tell=describe_paused_webhook,
         explained=_("Its receiver failed again and again."),
     ),
     _kind(
         Event.KEY_REPORTED,
-        tell=tell_key_reported,
+        tell=describe_reported_key,
         explained=_(
             "Pegboard revoked it. You are always notified of your own keys, administrators of all keys."
         ),
@@ -369,7 +360,7 @@ _EVENT_KINDS = (
     ),
     _kind(
         Event.KEY_ENDING,
-        tell=tell_key_ending,
+        tell=describe_expiring_key,
         explained=_(
             "14 and 3 days before. You are always notified of your own keys, administrators of all keys."
         ),
@@ -380,14 +371,14 @@ _EVENT_KINDS = (
     ),
     _kind(
         Event.VENDOR_REQUESTED,
-        tell=tell_vendor_requested,
+        tell=describe_vendor_request,
         explained=_("For administrators, who connect it or decline."),
         readers=readers_of_request,
         mails_all=True,
     ),
     _kind(
         Event.TOOLS_CHANGED,
-        tell=tell_changed,
+        tell=describe_changed,
         explained=_(
             "Tools that you follow, or that are pinned by agents that you follow. One message per run."
         ),
@@ -396,13 +387,13 @@ _EVENT_KINDS = (
     ),
     _kind(
         Event.TOOLS_WITHDRAWN,
-        tell=tell_withdrawn,
+        tell=describe_withdrawn,
         explained=_("The same for withdrawn tools. Calls of them may fail from now on."),
         happens_once=True,
     ),
     _kind(
         Event.VENDOR_ANSWERED,
-        tell=tell_vendor_answered,
+        tell=describe_answered_request,
         explained=_("You are always notified of your own requests, administrators of all requests."),
         to_webhooks=_("Sent for every request for a vendor."),
         readers=readers_of_answer,

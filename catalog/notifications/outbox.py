@@ -76,12 +76,12 @@ def vendor_answered(request_id: int) -> None:
 
 
 def tools_changed(subject: object) -> None:
-    """Report all changed tools in one notice. `subject`: a run, or a subject of `events.tell_changed`."""
+    """Report all changed tools in one notice. `subject`: a run, or a subject of `events.describe_changed`."""
     add_notice(Event.TOOLS_CHANGED, subject, GATHER)
 
 
 def tools_withdrawn(subject: object) -> None:
-    """Report withdrawn tools. `subject`: see `events.tell_withdrawn`."""
+    """Report withdrawn tools. `subject`: see `events.describe_withdrawn`."""
     add_notice(Event.TOOLS_WITHDRAWN, subject, GATHER)
 
 

@@ -165,7 +165,7 @@ def send_test(webhook: Webhook, *, actor: User) -> Delivery:
     with transaction.atomic():
         webhook = _locked(webhook)
         now = timezone.now()
-        text = events.tell_test(str(webhook.pk))
+        text = events.describe_test(str(webhook.pk))
         notice = Notice(event=TEST, subject=str(webhook.pk), settled_at=now, told_at=now)
         notice.title, notice.says, notice.path = text.title, text.says, text.path
         notice.save(force_insert=True)

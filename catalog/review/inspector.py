@@ -152,7 +152,7 @@ def _inspect(
         holds.catch(endpoint, run, caught)
     if any(row.state == FindingState.OPEN for row in findings) or caught:
         outbox.review_waits(endpoint.pk)
-    worker_audit.tell_inspected(
+    worker_audit.record_inspection(
         endpoint,
         run,
         findings=findings_of_versions.count() - count_before,

@@ -90,7 +90,7 @@ class _Place(NamedTuple):
 
 
 def search(query: Query) -> ResultPage:
-    """Raises DomainError for a filter, a sort or a cursor that is unknown."""
+    """Search tools. Raises DomainError for an unknown filter, sort or cursor."""
     return search_several([query])[0]
 
 

@@ -42,7 +42,7 @@ def group_facts(group: CustomWordGroup) -> dict[str, list[str]]:
 
 @transaction.atomic
 def create_group(*, actor: User, words: Sequence[str]) -> CustomWordGroup:
-    """Raises DomainError for words that are not valid, or when there are too many groups."""
+    """Create a group. Raises DomainError for invalid words, or if there are too many groups."""
     group = CustomWordGroup(words=normalize_group(words))
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])

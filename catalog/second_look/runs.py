@@ -407,7 +407,7 @@ def _record(look: SecondLook, sights: Sequence[Sight], differences: Sequence[Dif
     failpoint("look-recorded")
     if new_count:
         outbox.review_waits(look.endpoint_id)
-        worker_audit.tell_cloaking(look, new_count, cloaking.summary(sights))
+        worker_audit.record_cloaking(look, new_count, cloaking.summary(sights))
     _finish(
         look,
         _result(sights),

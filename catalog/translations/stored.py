@@ -159,7 +159,7 @@ def check_state(translation: Translation | None, expected: str, wanted: str) -> 
 def remove_translation(
     *, actor: User, language: str, digest: str, expected: str = edit_conflicts.ANY_STATE
 ) -> None:
-    """Raises DomainError if there is none, LateEditError if another user changed it since."""
+    """Remove a translation. Raises DomainError if there is none, LateEditError if it has changed since."""
     lock_translations()
     row = translations_of([digest], language).get(digest)
     if row is None:

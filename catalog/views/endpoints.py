@@ -265,7 +265,7 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     asked = None if request.method == "POST" else request.GET
     context = endpoint_context(row, form, asked) | more
     if not person(request).can_administer and (moment := pace.possible_from(row)):
-        context["read_later"] = pace.says_when(moment)
+        context["read_later"] = pace.describe_moment(moment)
     return render(request, "catalog/endpoint.html", context, status=form.status)
 
 

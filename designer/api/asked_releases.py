@@ -84,7 +84,7 @@ class RetiredRelease:
     successor: int | None
 
 
-def tell_if_retired(request: HttpRequest | Request, release: Release, *, hands_out: bool) -> None:
+def report_retirement(request: HttpRequest | Request, release: Release, *, hands_out: bool) -> None:
     """Let the response state that the release is retired. Raises DomainError if the response `hands_out` a
     release that API keys no longer get.
     """
@@ -102,7 +102,7 @@ def tell_if_retired(request: HttpRequest | Request, release: Release, *, hands_o
         raise DomainError("release_retired", message, status=410)
 
 
-def found_release(
+def find_release(
     request: HttpRequest | Request, slug: str, number: str, formats: Sequence[str] = ()
 ) -> Release:
     """Return the release of a request, without its document; in `written` those of `formats` that are stored.
@@ -116,13 +116,13 @@ def found_release(
     if release is None:
         chosen_agent(request, slug)
         raise publishing.not_found_error(number)
-    tell_if_retired(request, release, hands_out=True)
+    report_retirement(request, release, hands_out=True)
     return release
 
 
-def asked_release(request: Request, slug: str, number: str, *, hands_out: bool = False) -> Release:
+def find_listed_release(request: Request, slug: str, number: str, *, hands_out: bool = False) -> Release:
     release = chosen_release(releases_at(request, slug), number)
-    tell_if_retired(request, release, hands_out=hands_out)
+    report_retirement(request, release, hands_out=hands_out)
     return release
 
 

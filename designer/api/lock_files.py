@@ -13,7 +13,7 @@ from catalog.rules.sensitive_values import strike
 from core.errors import DomainError
 from core.serializers import Input, ModelOutput, valid_data
 from designer.api.agents import chosen_agent
-from designer.api.asked_releases import NUMBER, asked_release
+from designer.api.asked_releases import NUMBER, find_listed_release
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Receipt, Release, Retirement
@@ -122,7 +122,7 @@ class ReleaseLock(GenericAPIView[Release]):
 
     @extend_schema(operation_id="agents_releases_lock_retrieve", parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        release = asked_release(request, slug, number, hands_out=True)
+        release = find_listed_release(request, slug, number, hands_out=True)
         receipts.record_read(key_of(request), release, surface="lock", name=number)
         document = release_document.decode(release.document)
         lock = lock_file.lock(

@@ -13,7 +13,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from designer.api.asked_releases import DOCUMENT_HEADERS, GONE, NUMBER, UNCHANGED, found_release
+from designer.api.asked_releases import DOCUMENT_HEADERS, GONE, NUMBER, UNCHANGED, find_release
 from designer.api.release_files import (
     EXPORT_PARAMETERS,
     EXPORT_REPLIES,
@@ -68,7 +68,7 @@ class ReleaseAgents(ReleaseBytesView):
         responses={200: ReleasedAgentsOutput, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
 
         def body() -> bytes:
             rows = [
@@ -125,7 +125,7 @@ class ReleaseAgentProcedures(ReleaseBytesView):
         responses={200: ReleasedProceduresOutput, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str, sub: str) -> HttpResponseBase:
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
         procedures = publishing.part_of(release, "" if sub == slug else sub).procedures
         receipts.record_read(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, lambda: msgspec.json.encode({"results": procedures}))
@@ -141,7 +141,7 @@ class ReleaseAgentProcedure(ReleaseBytesView):
         responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str, sub: str, procedure: str) -> HttpResponseBase:
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
         rows = publishing.part_of(release, "" if sub == slug else sub).procedures
         released = next((row for row in rows if row.slug == procedure), None)
         if released is None:

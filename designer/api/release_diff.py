@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from core.errors import DomainError
 from core.serializers import Input, valid_data
-from designer.api.asked_releases import NUMBER, chosen_release, releases_at, tell_if_retired
+from designer.api.asked_releases import NUMBER, chosen_release, releases_at, report_retirement
 from designer.exports import document as release_document
 from designer.models import Release
 from designer.releases import publishing, recorded_bindings
@@ -106,7 +106,7 @@ class ReleaseDiff(GenericAPIView[Release]):
         values = valid_data(Against(data=request.query_params.dict()))
         releases = releases_at(request, slug)
         release = chosen_release(releases, number)
-        tell_if_retired(request, release, hands_out=False)
+        report_retirement(request, release, hands_out=False)
         against = values.get("against")
         other = chosen_release(releases, against) if against else publishing.previous_release(release)
         if other is None:

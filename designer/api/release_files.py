@@ -15,14 +15,7 @@ from rest_framework.request import Request
 from catalog.rules import diff
 from core.errors import DomainError, invalid
 from designer import exports
-from designer.api.asked_releases import (
-    DOCUMENT_HEADERS,
-    ENVIRONMENT,
-    GONE,
-    NUMBER,
-    UNCHANGED,
-    found_release,
-)
+from designer.api.asked_releases import DOCUMENT_HEADERS, ENVIRONMENT, GONE, NUMBER, UNCHANGED, find_release
 from designer.environments import environments
 from designer.exports import document as release_document
 from designer.exports import json_schema, transfers
@@ -115,7 +108,7 @@ class ReleaseTools(ReleaseBytesView):
             raise DomainError("invalid", message, fields={"partial": message})
         name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
         names = publishing.export_names(name, is_partial=leaves_out, sub_agent=sub)
-        release = found_release(request, slug, number, names)
+        release = find_release(request, slug, number, names)
         place = environments.choose_environment(
             release, key_of(request), request.query_params.get("environment", "")
         )
@@ -212,7 +205,7 @@ class ReleaseTool(ReleaseBytesView):
 
     def one(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
         format_ = request.query_params.get("format", json_schema.FORMAT.name)
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
         # Checked before 304: a missing tool cannot be unchanged.
         body = publishing.export_of_tool(release, format_, name, sub_agent=sub)
         surface = publishing.export_names(format_, is_partial=False, sub_agent=sub)[0]
@@ -244,12 +237,12 @@ class ReleaseTool(ReleaseBytesView):
                 body = shown_activities.with_activities(release, how, other, place, sub_agent=sub, tool=name)
                 tag = f"{tag}.{decision.tool.version.ordinal}"
         response = self.answer(request, tag, lambda: body)
-        for header, value in _said_of(decision).items():
+        for header, value in _freshness_headers(decision).items():
             response[header] = value
         return response
 
 
-def _said_of(found: Decision) -> dict[str, str]:
+def _freshness_headers(found: Decision) -> dict[str, str]:
     version = found.tool.version
     headers = {
         "Pegboard-Signature": "fresh" if found.is_fresh else "cached",
@@ -274,7 +267,7 @@ class ReleaseBundle(ReleaseBytesView):
         },
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
         receipts.record_read(key_of(request), release, surface="bundle", name=number)
         release_access.mark_answered(request.META, key_of(request), release)
         return self.answer(request, release.digest, lambda: release.document.encode())
@@ -308,7 +301,7 @@ class ReleaseProcedures(ReleaseBytesView):
         responses={200: ReleasedProceduresOutput, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
 
         def body() -> bytes:
             procedures = release_document.decode(release.document).procedures
@@ -328,7 +321,7 @@ class ReleaseProcedure(ReleaseBytesView):
         responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str, procedure: str) -> HttpResponseBase:
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
         procedures = release_document.decode(release.document).procedures
         released_procedure = next((row for row in procedures if row.slug == procedure), None)
         if released_procedure is None:

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from core.serializers import ModelInput, ModelOutput, input_field, valid_data
 from designer import exports
 from designer.api.agents import chosen_agent
-from designer.api.asked_releases import EXPECTED, NUMBER, asked_release, releases_at
+from designer.api.asked_releases import EXPECTED, NUMBER, find_listed_release, releases_at
 from designer.exports import document as release_document
 from designer.exports import transfers
 from designer.models import Release, Retirement
@@ -225,4 +225,4 @@ class ReleaseDetail(GenericAPIView[Release]):
 
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        return Response(ReleaseDetailOutput(asked_release(request, slug, number)).data)
+        return Response(ReleaseDetailOutput(find_listed_release(request, slug, number)).data)

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.serializers import ModelOutput
-from designer.api.asked_releases import NUMBER, asked_release
+from designer.api.asked_releases import NUMBER, find_listed_release
 from designer.models import ReleaseSignature
 from designer.releases import signing
 from people.api.generics import GenericAPIView
@@ -43,7 +43,7 @@ class ReleaseSignatureDetail(GenericAPIView[ReleaseSignature]):
 
     @extend_schema(operation_id="agents_releases_signature_retrieve", parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        release = asked_release(request, slug, number)
+        release = find_listed_release(request, slug, number)
         row = signing.signature_of(release)
         row.release = release
         body: dict[str, Any] = SignatureOutput(row).data

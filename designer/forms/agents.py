@@ -175,7 +175,7 @@ class AgentImportForm(OperationForm):
             del self.fields["team"]
 
     def document(self) -> bytes:
-        """Raises DomainError where neither is there."""
+        """Return the uploaded or pasted file. Raises DomainError if there is neither."""
         if upload := self.cleaned_data["file"]:
             body: bytes = upload.read(MAX_FILE_BYTES + 1)
             return body

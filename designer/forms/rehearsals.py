@@ -105,7 +105,7 @@ class RehearsalLinesForm(OperationForm):
     )
 
     def parse_sentences(self, tools: Iterable[Effective]) -> list[NewSentence]:
-        """Raises DomainError that names the first line that cannot be kept."""
+        """Return the sentences of the lines. Raises DomainError for the first one that cannot be stored."""
         signatures = {tool.name: as_shown(tool) for tool in tools}
         new_sentences = sentences.read_lines(self.cleaned_data["lines"], signatures)
         if not new_sentences:

@@ -59,7 +59,7 @@ def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
                 ToolSelection.from_parameters(agent, request.POST, refused=refused, done=done),
                 partial,
             )
-        messages.success(request, says_pinned(done, agent))
+        messages.success(request, describe_pinned(done, agent))
         address = reverse("agent", args=[agent.slug])
         return HttpResponse(headers={"HX-Redirect": address}) if partial else redirect(address)
     choice = ToolSelection.from_parameters(agent, request.POST)
@@ -97,7 +97,7 @@ def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, Domai
     return len(requests) - len(refused), refused
 
 
-def says_pinned(count: int, agent: Agent) -> str:
+def describe_pinned(count: int, agent: Agent) -> str:
     message = ngettext("{count} tool is pinned to {agent}.", "{count} tools are pinned to {agent}.", count)
     return message.format(count=count, agent=agent)
 
@@ -249,7 +249,7 @@ class ToolSelection:
 
     @property
     def says_count(self) -> str:
-        return tool_search.says_count(self.page, self.asked.get("kind", ""))
+        return tool_search.describe_count(self.page, self.asked.get("kind", ""))
 
     @property
     def is_empty_press(self) -> bool:

@@ -58,7 +58,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, _says_published(release.number, form.cleaned_data["channel"]))
+            messages.success(request, _describe_publication(release.number, form.cleaned_data["channel"]))
             return redirect("release", agent.slug, release.number)
     if release_changes.is_for_details(request):
         comparison = ReleaseComparison(*draft_review.released_and_draft(agent))
@@ -71,7 +71,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "review": review,
         "live": live,
         "changes": release_changes.changes_page(request, _comparison(review)),
-        "says": _says_changes(review),
+        "says": _describe_changes(review),
         "tree": released_tree(review.draft) if review.draft.agents else [],
         "checks": _rows(review.checks),
         "tokens": [
@@ -106,7 +106,7 @@ def _comparison(review: DraftReview) -> ReleaseComparison:
     return ReleaseComparison(review.old, review.draft, review.changes, bindings)
 
 
-def _says_changes(review: DraftReview) -> str:
+def _describe_changes(review: DraftReview) -> str:
     """Count what is new, changed or removed over the whole tree: “2 tools and 1 transfer”."""
     agents = [review.changes.own, *review.changes.agents]
     tools = sum(len(agent.tools) for agent in agents)
@@ -143,7 +143,7 @@ def _rows(checks: list[Check]) -> list[CheckRow]:
     return rows
 
 
-def _says_published(number: int, channel: str) -> str:
+def _describe_publication(number: int, channel: str) -> str:
     if channel:
         return _("Release {number} is published, and “{channel}” points to it. Runtimes get it now.").format(
             number=number, channel=channel

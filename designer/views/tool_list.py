@@ -23,11 +23,11 @@ from designer.views import add_tools, last_agent
 from designer.views.tool_search import (
     FILTER_PARAMETERS,
     Facet,
+    describe_count,
     facets_of,
     options,
     query_of,
     question_before,
-    says_count,
     search_tools,
     sort_choices,
     with_pictures,
@@ -60,7 +60,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "facets": facets,
         "chosen": _chosen(query, facets),
         "density": density,
-        "count_says": says_count(page, query.get("kind", "")),
+        "count_says": describe_count(page, query.get("kind", "")),
         "is_filtered": any(query.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
         "as_typed_url": f"{_address(query)}&as_typed=true",
@@ -98,7 +98,7 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
     for error in refused.values():
         messages.error(request, error.message)
     if done:
-        messages.success(request, add_tools.says_pinned(done, agent))
+        messages.success(request, add_tools.describe_pinned(done, agent))
         ticked = [number(text) for text in request.POST.getlist("tool")]
         pinned = [tool for tool in ticked if tool and tool not in refused]
         recorded_searches.record_choice(question_before(request), pinned, is_pinned=True)

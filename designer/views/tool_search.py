@@ -111,7 +111,7 @@ def question_before(request: HttpRequest) -> str:
     return QueryDict(before.query).get("q", "")
 
 
-def says_count(page: ResultPage, kind: str = "") -> str:
+def describe_count(page: ResultPage, kind: str = "") -> str:
     count = page.count
     match kind:
         case ItemKind.PROMPT:

@@ -144,7 +144,7 @@ def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpRespons
     old, new = _versions_to_compare(
         row, request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else "")
     )
-    if label and old is new is None and asked_version(row, f"v{label}") is None:
+    if label and old is new is None and find_requested_version(row, f"v{label}") is None:
         raise Http404
     words = version_words(visible_rows)
     context: dict[str, Any] = {
@@ -160,7 +160,7 @@ def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpRespons
     return render(request, "designer/tool_versions.html", context)
 
 
-def asked_version(row: Tool, address: str) -> ToolVersion | None:
+def find_requested_version(row: Tool, address: str) -> ToolVersion | None:
     """Return the version: `v2` is the vendor's label 2; `2` is the ordinal, for others."""
     if address.startswith("v"):
         return versions.find_version(row, version=address[1:]) if len(address) > 1 else None
@@ -170,8 +170,8 @@ def asked_version(row: Tool, address: str) -> ToolVersion | None:
 def _versions_to_compare(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, ToolVersion | None]:
     # Without a choice: the newest and what it is compared with. With one: that one and what it is compared
     # with.
-    new = asked_version(row, after) if after else row.versions.first()
-    old = asked_version(row, before) if before else new and versions.predecessor(new)
+    new = find_requested_version(row, after) if after else row.versions.first()
+    old = find_requested_version(row, before) if before else new and versions.predecessor(new)
     if old is None or new is None or old == new:
         return None, None
     first, second = sorted([old, new], key=lambda version: (version.label_key, version.ordinal))
@@ -204,7 +204,7 @@ def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     version = row.current
     if "version" in request.GET:
-        version = asked_version(row, request.GET["version"])
+        version = find_requested_version(row, request.GET["version"])
         if version is None:
             raise Http404
     visible_rows = row.versions.defer("signature", "raw")[:VERSIONS_SHOWN]

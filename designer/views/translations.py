@@ -74,7 +74,7 @@ def translation_import(request: HttpRequest) -> HttpResponse:
 @requires(Role.VIEWER)
 @require_safe
 def translation_export(request: HttpRequest) -> HttpResponse:
-    """Raises DomainError for a choice that is unknown, or too many texts."""
+    """Return the file of texts to translate. Raises DomainError for an unknown choice or too many texts."""
     form = TranslationExportForm(request.GET)
     if not form.is_valid():
         raise invalid(**{name: " ".join(map(str, errors)) for name, errors in form.errors.items()})

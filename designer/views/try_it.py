@@ -164,7 +164,7 @@ def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResp
 
 
 def _thread(request: HttpRequest, version: ToolVersion) -> Thread | None:
-    """Raises DomainError."""
+    """Return the thread that the form names, or a new one. Raises DomainError."""
     data = request.POST.get("thread", "")
     if not data:
         return None

@@ -27,7 +27,7 @@ from core.pagination import Keyset, Page
 from designer.environments import environments
 from designer.forms.pins import version_choices
 from designer.models import CallEnvironment
-from designer.views.tools import asked_version, header
+from designer.views.tools import find_requested_version, header
 from execution.calls import checks, events, latent, masking, queue, requesting, results
 from execution.calls.call_keys import ClientCallId
 from execution.forms.argument_forms import ArgumentsForm, OutputsForm, RunForm
@@ -147,7 +147,7 @@ def find_calls(row: Tool, reader: User) -> QuerySet[Call]:
 
 def find_version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
     if asked:
-        version_row = asked_version(row, asked)
+        version_row = find_requested_version(row, asked)
         return get_object_or_404(_versions(row), pk=version_row.pk if version_row else 0)
     if call:
         return get_object_or_404(_versions(row), pk=call.version_id)

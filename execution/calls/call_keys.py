@@ -61,7 +61,7 @@ def owner_of_call(user: int, api_key: int | None) -> str:
 
 
 def key_for(owner: str, name: str, part: str = "") -> uuid.UUID:
-    """Raises UndecryptableError if the key of digests cannot be decrypted."""
+    """Return the key of a call. Raises UndecryptableError if the key of digests cannot be decrypted."""
     facts = canonical([owner, name, part]).decode()
     return uuid.UUID(encryption.keyed_digest(facts, field=FIELD)[:32], version=5)
 

@@ -97,7 +97,7 @@ def continue_now(call: Call, **options: Any) -> Call:
         return _run_or_wait(continuing.continue_call(call, is_claimed=True, **options))
 
 
-def call_beside(version: ToolVersion, **options: Any) -> Call:
+def call_in_thread(version: ToolVersion, **options: Any) -> Call:
     """Store a call, execute it in a thread of this process, and return its row to a caller that follows it.
 
     The caller has a place of `room`. A thread starts sooner than a worker would. options: as for `call_now`.
@@ -105,8 +105,8 @@ def call_beside(version: ToolVersion, **options: Any) -> Call:
     return _run_in_thread(requesting.request_call(version, is_claimed=True, mode=Mode.STREAM, **options))
 
 
-def continue_beside(call: Call, **options: Any) -> Call:
-    """Continue a call like `call_beside`, with the options of `continuing.continue_call`."""
+def continue_in_thread(call: Call, **options: Any) -> Call:
+    """Continue a call like `call_in_thread`, with the options of `continuing.continue_call`."""
     return _run_in_thread(continuing.continue_call(call, is_claimed=True, mode=Mode.STREAM, **options))
 
 
@@ -192,7 +192,7 @@ def _run(call: Call) -> Call:
     ((call.finished_at,),) = rows
     call.status, call.duration_ms = CallStatus.FINISHED, duration
     call.outcome, call.error_code, call.result = columns.values()
-    tell_the_end(call)
+    report_end(call)
     if outcome.outcome != "ok":
         try:
             refused_calls.add_finding(call, outcome)
@@ -227,7 +227,7 @@ _STATUS = {
 }
 
 
-def tell_the_end(call: Call) -> None:
+def report_end(call: Call) -> None:
     """Notify followers and send the callback of a call that has ended."""
     if call.is_followed:
         events.publish(call.key, events.ENDED)

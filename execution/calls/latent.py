@@ -39,7 +39,7 @@ def request(version: ToolVersion, *, actor: User, output: Outcome | None = None,
     call has another output already.
     """
     call = requesting.request_call(version, actor=actor, ended=output or LATENT, **options)
-    invocation.tell_the_end(call)
+    invocation.report_end(call)
     return answer(call, actor=actor, output=output) if output and call.outcome != "unknown" else call
 
 

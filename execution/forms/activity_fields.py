@@ -159,7 +159,7 @@ class ActivityEditor(ABC):
 
     @property
     def config(self) -> dict[str, Any]:
-        """Raises DomainError for a mask where nothing is stored."""
+        """Return the entered configuration. Raises DomainError for a mask without a stored value."""
         config: dict[str, Any] = restore(msgspec.to_builtins(self.draft.config), self.stored)
         return config
 

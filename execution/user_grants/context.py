@@ -25,7 +25,7 @@ class MissingError(Exception):
 
 
 def context_of(call: Call, protocol: Protocol) -> Context:
-    """Raises MissingError, DomainError."""
+    """Return the user, tokens and secrets of a call. Raises MissingError, DomainError."""
     thread = call.thread.remote_id if call.thread else ""
     questions = call.runtime.side.questions if call.runtime else QUESTIONS
     if not protocol.takes_context:

@@ -72,5 +72,5 @@ def forget_idle() -> bool:
 
 
 def name_of(user: EndUser) -> str:
-    """Raises UndecryptableError."""
+    """Return the name of an end user. Raises UndecryptableError."""
     return encryption.decrypt(user.sealed, row=user.pk, field=FIELD, name=str(user)).reveal()

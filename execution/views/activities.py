@@ -197,7 +197,7 @@ def _saved(request: HttpRequest, editor: ActivityEditor, activity: Activity | No
 
 
 def interface_of(editor: ActivityEditor) -> ToolVersion | None:
-    """Raises DomainError where the tool is not there."""
+    """Return the interface that the form names. Raises DomainError if its tool does not exist."""
     if (reference := editor.draft.interface) is None:
         return None
     rows = ToolVersion.objects.select_related("tool")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pegboard.local.embedded import EmbeddedError
 from pegboard.local.processes import die_with_parent
-from pegboard.local.product import LocalError, LocalProduct, Wishes
+from pegboard.local.product import LocalError, LocalOptions, LocalProduct
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,7 +29,8 @@ def main() -> None:
         die_with_parent(os.getppid(), signal.SIGTERM)
     try:
         LocalProduct(
-            Wishes(options.data, options.port, options.demo, options.restore), partial(print, flush=True)
+            LocalOptions(options.data, options.port, options.demo, options.restore),
+            partial(print, flush=True),
         ).run()
     except (EmbeddedError, LocalError) as error:
         sys.exit(f"CommandError: {error}")  # as `manage.py` prints it

@@ -40,19 +40,19 @@ class LocalError(Exception):
     """This machine is not ready. The message states the reason and what to do."""
 
 
-class Stopped(Exception):  # noqa: N818 - a wish of the person in front of the terminal, not an error
+class Stopped(Exception):  # noqa: N818 - the person at the terminal stops it; not an error
     pass
 
 
 @dataclass(frozen=True)
-class Wishes:
+class LocalOptions:
     data: Path
     port: int
     demo: bool
     restore: Path | None = None
 
 
-def listen_for_demo(options: Wishes) -> tuple[int, list[socket.socket]]:
+def listen_for_demo(options: LocalOptions) -> tuple[int, list[socket.socket]]:
     """Bind the demo vendors' ports and return the first, with a listening socket for each vendor.
 
     They are the same at every start, because endpoints contain these addresses. The demo inherits the
@@ -165,7 +165,7 @@ def _bound(port: int) -> socket.socket:
     return listener
 
 
-def listen_beside(port: int) -> socket.socket:
+def listen_next_to(port: int) -> socket.socket:
     """Listen for runtimes on the port after this one, or on any that is free."""
     try:
         listener = _bound(port + 1)
@@ -207,9 +207,9 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 class LocalProduct:
     """Start everything in order, keep it running, stop it in reverse."""
 
-    def __init__(self, wishes: Wishes, say: Callable[[str], None]) -> None:
-        self.wishes, self.say = wishes, say
-        self.data = own_directory(wishes.data.resolve())
+    def __init__(self, options: LocalOptions, say: Callable[[str], None]) -> None:
+        self.options, self.say = options, say
+        self.data = own_directory(options.data.resolve())
         self.logs = self.data / "log"
         self.supervisor = Supervisor(say)
         self.embedded: Embedded | None = None
@@ -241,18 +241,18 @@ class LocalProduct:
 
     def _start(self) -> None:
         began = time.monotonic()
-        self.listener = listen(self.wishes.port)
-        self.runtimes = listen_beside(self.wishes.port)
+        self.listener = listen(self.options.port)
+        self.runtimes = listen_next_to(self.options.port)
         demo_port = 0
-        if self.wishes.demo:
-            demo_port, self.demo_listeners = listen_for_demo(self.wishes)
+        if self.options.demo:
+            demo_port, self.demo_listeners = listen_for_demo(self.options)
         self._start_servers()
         try:
             self._connect().close()
         except psycopg.Error as error:
             raise LocalError(f"DATABASE_URL names a database that cannot be used: {error}") from error
-        if self.wishes.restore:
-            self._step("restore", str(self.wishes.restore.resolve()))
+        if self.options.restore:
+            self._step("restore", str(self.options.restore.resolve()))
         self._step("migrate", "--noinput", "-v0")
         if sys.platform == "linux":
             os.environ.update(self.environment)
@@ -260,7 +260,7 @@ class LocalProduct:
         self._start_product(self.listener, self.runtimes)
         for name, listener in (("web", self.listener), ("runtimes", self.runtimes)):
             self._wait_for(name, partial(self._answers, listener.getsockname()[1]))
-        if self.wishes.demo:
+        if self.options.demo:
             password = demo_password(self.data)
             self._step("demo", "--port-base", str(demo_port), env={"PEGBOARD_DEMO_PASSWORD": password})
             self.say(f"Sign in as admin, designer or viewer. Password of all three: {password}")
@@ -269,14 +269,14 @@ class LocalProduct:
             self._step("first_code", env={"PEGBOARD_FIRST_CODE": "".join(parts)})
             self.say(
                 "There is no user yet. Create the first administrator in the browser, within an hour:\n"
-                f"  http://{HOST}:{self.wishes.port}/accounts/first/\n"
+                f"  http://{HOST}:{self.options.port}/accounts/first/\n"
                 f"  code {'-'.join(parts)}"
             )
         for name in HEARTS:
             self._wait_for(name, self._ready_file(name).exists)
         self.say(f"started in {time.monotonic() - began:.1f} s; logs in {self.logs}; Ctrl-C stops everything")
         self.say(f"for runtimes: http://{HOST}:{self.runtimes.getsockname()[1]}/")
-        self.say(f"ready: http://{HOST}:{self.wishes.port}/")
+        self.say(f"ready: http://{HOST}:{self.options.port}/")
 
     def _start_servers(self) -> None:
         # Those that the environment does not name.
@@ -289,7 +289,7 @@ class LocalProduct:
             **{name: os.environ[name] for name, is_needed in needed.items() if not is_needed},
             **self.embedded.urls,
             **keys(self.data),
-            "PEGBOARD_URL": os.environ.get("PEGBOARD_URL", f"http://{HOST}:{self.wishes.port}"),
+            "PEGBOARD_URL": os.environ.get("PEGBOARD_URL", f"http://{HOST}:{self.options.port}"),
             **self._address_for_runtimes(),
             # For `manage.py doctor`: this product serves one person on one machine.
             "PEGBOARD_LOCAL": "1",
@@ -310,7 +310,7 @@ class LocalProduct:
         port = self.runtimes.getsockname()[1] if self.runtimes else 0
         # The port may be taken at the next start; the processes of the pages answer runtimes, too. If
         # PEGBOARD_URL is set, there is a proxy in front.
-        if port != self.wishes.port + 1 or "PEGBOARD_URL" in os.environ:
+        if port != self.options.port + 1 or "PEGBOARD_URL" in os.environ:
             return {}
         return {"PEGBOARD_RUNTIMES_URL": f"http://{HOST}:{port}"}
 
@@ -322,7 +322,7 @@ class LocalProduct:
         self._serve("caller", *CALLER, env=FOR_CALLS)
         self._serve("slow", *SLOW)
         self._serve("beat", *BEAT)
-        if self.wishes.demo:
+        if self.options.demo:
             numbers = tuple(listener.fileno() for listener in self.demo_listeners)
             state = ("--state", str(self.data / "demo"))
             self._serve("demo", "demo", *state, "--listeners", *map(str, numbers), pass_fds=numbers)
@@ -418,4 +418,4 @@ class LocalProduct:
 # Must work before the product is ready, apart from the pages.
 HEARTS = ("worker", "caller", "slow", "beat")
 
-__all__ = ["EmbeddedError", "LocalError", "LocalProduct", "Wishes"]
+__all__ = ["EmbeddedError", "LocalError", "LocalOptions", "LocalProduct"]

@@ -44,7 +44,7 @@ class BackupFile:
 
 
 def read_backup_file(path: Path) -> BackupFile:
-    """Raises BackupError and OSError."""
+    """Read the header of a backup. Raises BackupError and OSError."""
     try:
         with path.open("rb") as file:
             magic, major, minor, _, size_of_int, _, archive_format = struct.unpack("5s6B", file.read(11))

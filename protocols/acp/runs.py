@@ -63,7 +63,7 @@ def run(session: Session, signature: Signature, request: Mapping[str, Any], loca
         return _outcome(session, signature, reply, location, mark)
     except UnavailableError as error:
         return (
-            _given_up(session, error, location, mark=mark)
+            _give_up(session, error, location, mark=mark)
             if error.code in _TOO_SLOW
             else outcomes.after(error)
         )
@@ -173,7 +173,7 @@ def resume(
         reply = session.post(location.path(run_id), json=answer, accept=_STATUSES)
     except UnavailableError as error:
         if error.code in _TOO_SLOW:
-            return _given_up(session, error, location, run_id=run_id)
+            return _give_up(session, error, location, run_id=run_id)
         return outcomes.after(error)
     except ProtocolError as error:
         return outcomes.after(error)
@@ -190,7 +190,7 @@ def _wait_for_run(
         return _outcome(session, signature, reply, location, "", run_id)
     except UnavailableError as error:
         if error.code in _TOO_SLOW:
-            return _given_up(session, error, location, run_id=run_id)
+            return _give_up(session, error, location, run_id=run_id)
         failure = {"code": error.code, "message": f"{error.message} The answer was sent; the run continues."}
         next_state = {**state, "answered": True}
         return Outcome(
@@ -241,7 +241,7 @@ def _status_in(*parts: object) -> object:
 
 def _still_running(session: Session, location: RunLocation, mark: str, run_id: str) -> Outcome:
     error = UnavailableError("STILL_RUNNING", "The vendor stopped waiting before the agent had finished.")
-    return _given_up(session, error, location, mark=mark, run_id=run_id)
+    return _give_up(session, error, location, mark=mark, run_id=run_id)
 
 
 def _with_notes(outcome: Outcome, answer: AnswerDocument) -> Outcome:
@@ -353,7 +353,7 @@ def _refused(reply: Reply, look_up: Callable[[], object] | None = None) -> Outco
     return outcomes.complaint(reply, look_up=look_up)
 
 
-def _given_up(
+def _give_up(
     session: Session, error: UnavailableError, location: RunLocation, *, mark: str = "", run_id: str = ""
 ) -> Outcome:
     # The agent may still be running, so the run is cancelled.

@@ -22,7 +22,7 @@ from core import rate_limits
 from core.db_errors import RETRY_AFTER, outage
 from core.errors import DomainError, invalid
 from core.serializers import Input, refusals, sentences, valid_data
-from designer.api.asked_releases import NUMBER, found_release
+from designer.api.asked_releases import NUMBER, find_release
 from designer.exports import tool_system
 from designer.exports.tool_system import ACTIVITY, OUTPUT, REASONING, TOOL
 from designer.models import Release
@@ -211,7 +211,7 @@ class ReleaseCalls(GenericAPIView[Release]):
     )
     def post(self, request: Request, slug: str, number: str) -> Response:
         try:
-            release = found_release(request, slug, number)
+            release = find_release(request, slug, number)
         except Http404:
             _record_unknown(request, slug, "")
             raise

@@ -18,7 +18,7 @@ from people.permissions import key_of
 from protocols.server import EVENT_STREAM, STREAM_HEADERS
 from serving import streams
 from serving.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, answer_document, requested_format
-from serving.api.calls import found_call
+from serving.api.calls import find_call
 from serving.streams import StreamEvent
 
 
@@ -80,7 +80,7 @@ class AgentCallEvents(GenericAPIView[Call]):
         responses={(200, EVENT_STREAM): OpenApiTypes.STR},
     )
     def get(self, request: Request, call: int, slug: str = "") -> StreamingHttpResponse:
-        call_row, release, tool = found_call(request, slug, call)
+        call_row, release, tool = find_call(request, slug, call)
         if masking.is_masked(call_row, key_of(request)):
             message = "The call has sensitive values, so only the key that started it follows it. Read it."
             raise DomainError("sensitive_values", message, status=403)

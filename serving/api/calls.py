@@ -31,7 +31,7 @@ from serving.batches import MAX_CALLS
 MAX_WAIT = 60  # seconds, which proxies let a request take
 
 
-def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
+def find_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
     """Return a call that a runtime sent; `slug` is its agent's if the address contains it, else ""."""
     call = get_object_or_404(_visible_calls(request, slug), pk=pk)
     return call, *stored_calls.find_release_and_tool(call)
@@ -122,7 +122,7 @@ class AgentCall(GenericAPIView[Call]):
         if not wait.isascii() or not wait.isdigit() or int(wait) > MAX_WAIT:
             message = f"“wait” is a whole number of seconds, from 0 to {MAX_WAIT}."
             raise DomainError("invalid", message, fields={"wait": message})
-        call_row, release, tool = found_call(request, slug, call)
+        call_row, release, tool = find_call(request, slug, call)
         followed_call = masking.masked_call(invocation.follow(call_row, int(wait)), key_of(request))
         answer = calls.answer_of(followed_call, tool, requested_format(request))
         return Response(answer_document(answer, release, request))
@@ -152,7 +152,7 @@ class AgentCallCancel(GenericAPIView[Call]):
 
     @extend_schema(operation_id="agents_calls_cancel", parameters=[FORMAT_PARAMETER], request=None)
     def post(self, request: Request, call: int, slug: str = "") -> Response:
-        call_row, release, tool = found_call(request, slug, call)
+        call_row, release, tool = find_call(request, slug, call)
         ended = calls.cancel(call_row, release, actor=person(request), key=key_of(request))
         shown_call = masking.masked_call(ended, key_of(request))
         answer = calls.answer_of(shown_call, tool, requested_format(request))
@@ -190,7 +190,7 @@ class AgentCallOutput(GenericAPIView[Call]):
     @extend_schema(operation_id="agents_calls_output", parameters=[FORMAT_PARAMETER], request=OutputInput)
     def post(self, request: Request, call: int, slug: str = "") -> Response:
         # Checked first: whether the caller may see the call at all.
-        call_row, release, tool = found_call(request, slug, call)
+        call_row, release, tool = find_call(request, slug, call)
         values = valid_data(OutputInput(data=request.data))
         answer = calls.give_output(
             call_row,

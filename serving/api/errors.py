@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.rules import call_errors
-from designer.api.asked_releases import NUMBER, found_release
+from designer.api.asked_releases import NUMBER, find_release
 from designer.api.release_agents import SUB
 from designer.exports import transfers
 from designer.models import Release
@@ -52,7 +52,7 @@ class ReleaseErrors(GenericAPIView[Release]):
 
     @extend_schema(operation_id="agents_releases_tools_errors", parameters=[NUMBER, NAME])
     def get(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
-        tool = sealed(found_release(request, slug, number)).tool(name, "" if sub == slug else sub)
+        tool = sealed(find_release(request, slug, number)).tool(name, "" if sub == slug else sub)
         if tool is None:
             raise Http404
         declared: Any = ()

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 
 from catalog.models.calls import Mode
 from core.errors import invalid
-from designer.api.asked_releases import NUMBER, found_release
+from designer.api.asked_releases import NUMBER, find_release
 from designer.api.release_agents import SUB
 from designer.models import Release
 from designer.releases import receipts
@@ -89,7 +89,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
         )
         actor, key = person(request), key_of(request)
         try:
-            release = found_release(request, slug, number)
+            release = find_release(request, slug, number)
             holder = places.holder_for(actor.pk, release.agent_id, key.pk if key else None)
             with streams.reserve_room(holder) if options.get("mode") == Mode.STREAM else ExitStack() as place:
                 call_request = build_call_request(options, request, tool=name, sub_agent=sub)

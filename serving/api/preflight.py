@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from core.errors import invalid
 from core.public_url import runtimes_url
-from designer.api.asked_releases import ENVIRONMENT, NUMBER, found_release
+from designer.api.asked_releases import ENVIRONMENT, NUMBER, find_release
 from designer.api.readiness import ReadinessStateOutput
 from designer.environments import environments
 from designer.exports import document as release_document
@@ -72,7 +72,7 @@ class ReleasePreflight(GenericAPIView[Release]):
 
     @extend_schema(operation_id="agents_releases_preflight", parameters=[NUMBER, FOR_USER, ENVIRONMENT])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
         user = request.headers.get(USER_HEADER, "")
         if len(user) > MAX_USER_LENGTH:
             raise invalid(on_behalf_of=f"Give a name of at most {MAX_USER_LENGTH} characters.")

@@ -9,7 +9,7 @@ from catalog.models import Call
 from catalog.models.calls import Mode
 from core.public_url import public_url
 from core.serializers import valid_data
-from designer.api.asked_releases import tell_if_retired
+from designer.api.asked_releases import report_retirement
 from designer.releases import receipts
 from execution.api.calls import ResumeInput
 from execution.calls import places
@@ -19,7 +19,7 @@ from people.permissions import key_of, person
 from serving import calls, streams
 from serving.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, build_response, requested_format
 from serving.api.call_events import AnyAccept, event_stream
-from serving.api.calls import found_call
+from serving.api.calls import find_call
 from serving.api.invoke import ANSWER_RESPONSES
 
 
@@ -55,9 +55,9 @@ class AgentCallResume(GenericAPIView[Call]):
     def post(self, request: Request, call: int, slug: str = "") -> HttpResponseBase:
         values = valid_data(RuntimeResumeInput(data=request.data))
         mode = Mode(values.get("mode", Mode.WAIT))
-        call_row, release, tool = found_call(request, slug, call)
+        call_row, release, tool = find_call(request, slug, call)
         # A call that was begun in a retired release may be finished there; headers notify the caller.
-        tell_if_retired(request, release, hands_out=False)
+        report_retirement(request, release, hands_out=False)
         with (
             streams.reserve_room(places.holder_of(call_row)) if mode == Mode.STREAM else ExitStack() as place
         ):

@@ -14,7 +14,7 @@ from catalog.models.threads import ThreadStatus
 from core.errors import DomainError
 from core.serializers import Input, valid_data
 from designer.api.agents import chosen_agent
-from designer.api.asked_releases import NUMBER, found_release
+from designer.api.asked_releases import NUMBER, find_release
 from designer.api.release_agents import SUB
 from designer.models import Release
 from execution.threads import threads as vendors_threads
@@ -152,7 +152,7 @@ class ReleaseThreads(GenericAPIView[Release]):
         actor, key = person(request), key_of(request)
         try:
             thread = threads.begin(
-                found_release(request, slug, number),
+                find_release(request, slug, number),
                 name,
                 actor=actor,
                 key=key,

@@ -56,7 +56,7 @@ class CacheableRead:
 
 
 def parse(meta: Environ) -> CacheableRead | None:
-    """Return None for a request that a release alone does not settle. Restores a body that it has read."""
+    """Parse a request; None if its response depends on more than a release. Restores a body that was read."""
     if meta.get("SCRIPT_NAME"):
         return None
     body, message_id = b"", b""

@@ -296,7 +296,7 @@ class ServedRelease:
         return row, *stored_calls.find_release_and_tool(row)
 
     def spend_a_call(self) -> None:
-        """Raises DomainError if the key may not run tools, and ThrottledError."""
+        """Count a call of the key. Raises DomainError if the key may not run tools, and ThrottledError."""
         if self.caller.may_not_run:
             raise self.caller.may_not_run
         self.caller.spend("invoke")

@@ -63,7 +63,7 @@ class VersionedRelease(ServedRelease, ABC):
 
     @property
     def _agent_tools(self) -> AgentTools:
-        """Raises Http404 if there is no such agent."""
+        """Return the tools of an agent. Raises Http404 if it does not exist."""
         key = ("shown", self.release.pk, self.sub_agent, self.format_name)
         return sealed(self.release).derived(key, self._load_agent_tools)
 

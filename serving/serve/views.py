@@ -24,7 +24,7 @@ from core.errors import DomainError
 from core.public_url import is_foreign_page, public_url, runtimes_url
 from designer.agents import access_tokens
 from designer.agents.access_tokens import ROOT
-from designer.api.asked_releases import found_release
+from designer.api.asked_releases import find_release
 from designer.api.authentication import ReleaseAuthentication
 from designer.releases import publishing, receipts, release_access
 from people.models import Role
@@ -162,7 +162,7 @@ def _open_release(
     sub: str,
 ) -> ServedRelease:
     try:
-        release = found_release(request, slug, number)
+        release = find_release(request, slug, number)
     except Http404:
         note_refusal(caller, agent=slug, tool="")
         raise

@@ -217,7 +217,7 @@ def test_mail_is_plain_text_and_its_headers_are_ours(db):
     endpoint = make_endpoint(failures=1, error_code="X")
     for payload in PAYLOADS:
         Endpoint.objects.filter(pk=endpoint.pk).update(name=short(payload), error_message=payload)
-        notice_message = events.tell_broken(str(endpoint.pk))
+        notice_message = events.describe_broken(str(endpoint.pk))
         assert notice_message.title.isprintable()
         assert notice_message.says.isprintable()
         message = EmailMessage(notice_message.title, notice_message.says, to=["ada@example.com"]).message()

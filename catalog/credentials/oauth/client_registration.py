@@ -161,7 +161,7 @@ def register_at(
 
 
 def register(address: str, *, redirect_uri: str, authentication: str, scope: str) -> Registered:
-    """Raises ProtocolError."""
+    """Register Pegboard at the server. Raises ProtocolError."""
     # Asked once: the server may have made a client although its reply was lost.
     described = client_metadata.described(redirect_uri, authentication=authentication, scope=scope)
     try:

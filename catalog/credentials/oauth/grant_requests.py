@@ -52,7 +52,7 @@ def sign_in_address(grant: Grant, *, redirect_uri: str, state: str, verifier: st
         "state": state,
         "code_challenge": challenge_of(verifier),
         "code_challenge_method": "S256",
-        **_wishes(grant),
+        **_optional_parameters(grant),
     }
     joint = "&" if "?" in grant.authorization_url else "?"
     return f"{grant.authorization_url}{joint}{urlencode(fields)}"
@@ -60,7 +60,7 @@ def sign_in_address(grant: Grant, *, redirect_uri: str, state: str, verifier: st
 
 def client_fields(grant: Grant) -> dict[str, str]:
     # RFC 6749 section 4.4.2.
-    return {"grant_type": "client_credentials", **_wishes(grant)}
+    return {"grant_type": "client_credentials", **_optional_parameters(grant)}
 
 
 def code_fields(grant: Grant, *, code: str, redirect_uri: str, verifier: str) -> dict[str, str]:
@@ -97,7 +97,7 @@ def owned_in(address: str) -> str:
     return next((name for name in names if name in OWNED), "")
 
 
-def _wishes(grant: Grant) -> dict[str, str]:
+def _optional_parameters(grant: Grant) -> dict[str, str]:
     stated = {"scope": grant.scope, "audience": grant.audience}
     return {**grant.parameters, **{name: text for name, text in stated.items() if text}, **_resource(grant)}
 

@@ -105,7 +105,7 @@ class AcpRelease(Interface):
     def report_unknown_tool(self, name: str) -> None: ...
 
     def start(self, request: RunRequest) -> ServedRun:
-        """Raises DomainError if nothing was sent, so that there is no run."""
+        """Start a run. Raises DomainError if nothing was sent, so that there is no run."""
         ...
 
     def find_run(self, mark: str) -> ServedRun | None:

@@ -23,7 +23,7 @@ MAX_VALUES = 100  # as the specification has it
 def complete(
     request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Raises RpcError for an unknown prompt, tool or argument."""
+    """Return completions of an argument. Raises RpcError for an unknown prompt, tool or argument."""
     ref, argument = params.get("ref"), params.get("argument")
     if not isinstance(ref, dict) or not isinstance(argument, dict):
         raise RefusedRequestError(INVALID_PARAMS, "“ref” and “argument” have to be objects.")

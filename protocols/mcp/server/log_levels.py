@@ -23,7 +23,7 @@ TOPIC = "log-level"
 def set_level(
     request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Raises RpcError for an unknown level, and DomainError if it cannot be kept."""
+    """Store the level of a session. Raises RpcError if it is unknown, DomainError if it cannot be stored."""
     level = params.get("level")
     if level not in LOG_LEVELS:
         raise RefusedRequestError(INVALID_PARAMS, f"“level” is one of: {', '.join(LOG_LEVELS)}.")

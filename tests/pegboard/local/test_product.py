@@ -18,9 +18,9 @@ from demo import VENDORS
 from pegboard.local.product import (
     STOP_SIGNALS,
     LocalError,
+    LocalOptions,
     LocalProduct,
     Stopped,
-    Wishes,
     listen_for_demo,
     read_variables,
     stop_signals,
@@ -125,7 +125,7 @@ def test_demo_ports_that_another_program_has_are_not_used(tmp_path, monkeypatch,
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         port = other.getsockname()[1] - VENDORS[vendor].port_offset - 101
-        base, listeners = listen_for_demo(Wishes(tmp_path, port, demo=True))
+        base, listeners = listen_for_demo(LocalOptions(tmp_path, port, demo=True))
     with contextlib.ExitStack() as closing:
         for listener in listeners:
             closing.enter_context(listener)
@@ -296,7 +296,7 @@ if not once.exists():
 def test_a_start_survives_the_loss_of_the_database(tmp_path, monkeypatch):
     for name in os.environ.keys() - clean_environment().keys():
         monkeypatch.delenv(name)
-    starting = LocalProduct(Wishes(tmp_path / "data", free_port(), demo=False), print)
+    starting = LocalProduct(LocalOptions(tmp_path / "data", free_port(), demo=False), print)
     starting._start_servers()
     try:
         postgres = next(service for service in starting.supervisor.services if service.name == "postgres")
@@ -312,7 +312,7 @@ def test_a_start_survives_the_loss_of_the_database(tmp_path, monkeypatch):
 
 def test_a_signal_that_gets_lost_around_a_fork_still_stops_everything(tmp_path):
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    starting = LocalProduct(Wishes(tmp_path / "data", free_port(), demo=False), print)
+    starting = LocalProduct(LocalOptions(tmp_path / "data", free_port(), demo=False), print)
     try:
         with stop_signals() as starting._is_told_to_stop:
             starting._pause(0)

@@ -102,9 +102,9 @@ def test_replies_are_those_behind_all_middleware(monkeypatch):
         call = next(request for request in REQUESTS if request[1].endswith("/invoke/"))
         assert "Deprecation" in both(key, *call)[1]
         for module, request in ((views, REQUESTS[0]), (invoke, call)):
-            monkeypatch.setattr(module, "found_release", fail)
+            monkeypatch.setattr(module, "find_release", fail)
             assert both(key, *request)[0] == 503
-            monkeypatch.setattr(module, "found_release", lambda *_: {}["a fault of ours"])
+            monkeypatch.setattr(module, "find_release", lambda *_: {}["a fault of ours"])
             assert both(key, *request)[0] == 500
 
 
