@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 
 from msgspec import structs
 
-from core.canonical_json import canonical
 from core.outbound.errors import RefusedError, printable
 from core.schema import error_messages, spelling, subschemas, validation
 from core.translatable import mark as _
@@ -82,8 +81,8 @@ class Definition(Protocol):
             outputs_rest=output_shape.rest or None,
         )
         document_again = self.write(signature, "", "")
-        reserved = _differing(properties, document_again["properties"])
-        document_rest = _differing(document, {**document_again, "properties": properties})
+        reserved = members.find_differing(properties, document_again["properties"])
+        document_rest = members.find_differing(document, {**document_again, "properties": properties})
         return structs.replace(
             signature, rest=document_rest | ({"properties": reserved} if reserved else {}) or None
         )
@@ -336,12 +335,3 @@ def _is_below(reference: str, top: str) -> bool:
 def _constant(properties: Mapping[str, Any], member: str) -> Any:
     schema = properties.get(member)
     return schema.get("const") if isinstance(schema, dict) else None
-
-
-def _differing(document: Mapping[str, Any], rewritten: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that the rewritten document lacks or changes."""
-    return {
-        member: value
-        for member, value in document.items()
-        if member not in rewritten or canonical(rewritten[member]) != canonical(value)
-    }

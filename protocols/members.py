@@ -86,3 +86,12 @@ def unique(texts: Sequence[str], where: str, *, code: str = "SHAPE") -> None:
 
 def wrong(where: str, value: object, expected: str, *, code: str = "SHAPE") -> UnreadableItemError:
     return UnreadableItemError(code, f"“{where}” is {describe_value(value)}; it must be {expected}.")
+
+
+def find_differing(document: Mapping[str, Any], rewritten: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that the rewritten document lacks or changes."""
+    return {
+        member: value
+        for member, value in document.items()
+        if member not in rewritten or canonical(rewritten[member]) != canonical(value)
+    }

@@ -137,10 +137,7 @@ def rank(
     unknown_words = [] if as_typed else question.unknown(asked, known_words)
     terms = question.weigh(asked, known_words, vocabulary.near(unknown_words, reader))
     tool_count = reader.document_count()
-    gains = {
-        term: stress * ranking.rarity(terms.found_in[term], tool_count)
-        for term, stress in terms.stress.items()
-    }
+    gains = ranking.find_gains(terms.stress, terms.found_in, tool_count)
     leaders = reader.candidates(terms.stress, scope, limit)
     namesakes = reader.named(asked.key, scope, NAMESAKES) if asked.key else []
     beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
@@ -164,17 +161,11 @@ def rank(
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
     # The index may be some seconds behind, the database is not.
     tools = _without_far(orders.in_scope(list(scores), scope), exact, cosines.rephrased)
+    scored = exact.keys() | cosines.typed.keys()
     hits = [
-        Hit(
-            tool not in same,
-            tool not in alike,
-            tool not in exact and tool not in cosines.typed,
-            -round(scores[tool], 5),
-            tool,
-        )
+        Hit(tool not in same, tool not in alike, tool not in scored, -round(scores[tool], 5), tool)
         for tool in tools
     ]
-    stems = question.find_stems(asked, known_words, terms)
     return Ranking(
         sorted(hits),
         terms.unmatched,
@@ -184,7 +175,7 @@ def rank(
         cosines,
         features,
         weights=terms.stress,
-        stems=stems,
+        stems=question.find_stems(asked, known_words, terms),
     )
 
 

@@ -33,18 +33,13 @@ class InMemoryIndex:
                 self._holders[term].append(place)
 
     def scores(self, text: str) -> list[float]:
-        """How well each tool answers `text`, in the order of the tools; 0 where it has none of its words."""
+        """Return the score of each tool for `text`, in the order of the tools; 0 without any of its words."""
         parsed_question = question.read(text)
         terms = question.weigh(
             parsed_question, {word: self._known(word) for word in parsed_question.words}, {}
         )
         count = len(self._vectors)
-        gains = ranking.by_key(
-            {
-                term: stress * ranking.rarity(terms.found_in[term], count)
-                for term, stress in terms.stress.items()
-            }
-        )
+        gains = ranking.by_key(ranking.find_gains(terms.stress, terms.found_in, count))
         stresses = ranking.by_key(terms.stress)
         tool_scores = [0.0] * count
         for place in {place for term in terms.stress for place in self._holders.get(term, ())}:

@@ -83,6 +83,11 @@ def rarity(found_in: int, tools: int) -> float:
     return math.log1p((max(tools, found_in) - found_in + 0.5) / (found_in + 0.5))
 
 
+def find_gains(stress: Mapping[str, float], found_in: Mapping[str, int], tools: int) -> dict[str, float]:
+    """Return what each term of a question is worth: its stress times its rarity."""
+    return {term: weight * rarity(found_in[term], tools) for term, weight in stress.items()}
+
+
 def score(vector: bytes, gains: Mapping[bytes, float], stress: Mapping[bytes, float]) -> float:
     """Return BM25F of the question's terms, and up to 40 % more for a name that contains nothing else.
 

@@ -105,13 +105,8 @@ _compiled: OrderedDict[str, tuple[int, CompiledSchema]] = OrderedDict()
 _compiled_lock = threading.Lock()
 
 
-def digest_of(schema: Any) -> str:
-    """Return the key by which `compiled` finds a schema again."""
-    return hashlib.sha256(canonical(schema)).hexdigest()
-
-
 def compiled(digest: str) -> CompiledSchema | None:
-    """Return the compiled schema with this digest; None if it was never compiled or has been dropped."""
+    """Return the compiled schema with this digest of its canonical JSON; None if it is not cached."""
     with _compiled_lock:
         if (entry := _compiled.get(digest)) is None:
             return None

@@ -7,11 +7,11 @@ from rest_framework.response import Response
 
 from core import slugs
 from core.serializers import Input, valid_data
-from designer.api.agents import chosen_agent
+from designer.api.agents import TeamOfUser, chosen_agent
 from designer.files import agent_files
 from designer.models import Agent
 from people.api.generics import GenericAPIView
-from people.models import Role, Team
+from people.models import Role
 from people.permissions import person
 
 
@@ -86,7 +86,7 @@ class AgentFileOutput(serializers.Serializer[Any]):
     agents = FiledAgentOutput(many=True)
 
 
-class ImportInput(Input):
+class ImportInput(TeamOfUser, Input):
     file = serializers.JSONField(help_text="As GET `agents/{slug}/file/` answers it.")
     team = serializers.SlugField(
         max_length=slugs.MAX_LENGTH, required=False, help_text="The slug of one of your teams."
@@ -97,12 +97,6 @@ class ImportInput(Input):
         help_text="Goes without tools that are not here, and takes other versions where the file's are not. "
         "Else the answer is 409 `import_incomplete`, and nothing is made.",
     )
-
-    def validate_team(self, slug: str) -> Team:
-        team = Team.objects.open_to(self.context["user"]).filter(slug=slug).first()
-        if team is None:
-            raise serializers.ValidationError("You are in no such team.")
-        return team
 
 
 class MissingOutput(serializers.Serializer[Any]):

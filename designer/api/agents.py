@@ -34,7 +34,19 @@ class Slugs(serializers.ListField):
         super().__init__(child=serializers.SlugField(), allow_null=True, read_only=True, **options)
 
 
-class AgentChange(RetryChange, ModelChange):
+class TeamOfUser:
+    """An input whose `team` is the slug of one of the user's teams."""
+
+    context: dict[str, Any]
+
+    def validate_team(self, slug: str) -> Team:
+        team = Team.objects.open_to(self.context["user"]).filter(slug=slug).first()
+        if team is None:
+            raise serializers.ValidationError("You are in no such team.")
+        return team
+
+
+class AgentChange(TeamOfUser, RetryChange, ModelChange):
     parent = serializers.SlugField(  # type: ignore[assignment]
         max_length=slugs.MAX_LENGTH, required=False, allow_null=True, help_text="The slug of an agent."
     )
@@ -74,12 +86,6 @@ class AgentChange(RetryChange, ModelChange):
         if missing := [slug for slug in named if slug not in vendors_by_slug]:
             raise serializers.ValidationError(f"There is no vendor “{missing[0]}”.")
         return list(vendors_by_slug.values())
-
-    def validate_team(self, slug: str) -> Team:
-        team = Team.objects.open_to(self.context["user"]).filter(slug=slug).first()
-        if team is None:
-            raise serializers.ValidationError("You are in no such team.")
-        return team
 
 
 class AgentInput(AgentChange):

@@ -6,12 +6,13 @@ from typing import Any
 
 from msgspec import structs
 
-from core.canonical_json import canonical, digest
+from core.canonical_json import digest
 from core.outbound.errors import printable
 from core.schema import audience, spelling
 from protocols import members
 from protocols import parameters as json_schema
 from protocols.acp import wire
+from protocols.members import find_differing
 from protocols.signature import Parameter, Signature
 
 MAX_VERSION_LENGTH = 100
@@ -86,11 +87,11 @@ def read_signature(document: dict[str, Any]) -> Signature:
     )
     # The members that `write` cannot reproduce: capabilities, interrupts, the state of threads, ...
     rewritten = write(signature, read_label(document))
-    metadata = _differing(document["metadata"], rewritten["metadata"])
+    metadata = find_differing(document["metadata"], rewritten["metadata"])
     if "ref" in metadata:
-        metadata["ref"] = _differing(document["metadata"]["ref"], rewritten["metadata"]["ref"])
-    parts = {"metadata": metadata, "specs": _differing(document["specs"], rewritten["specs"])}
-    rest = _differing(document, rewritten) | {member: part for member, part in parts.items() if part}
+        metadata["ref"] = find_differing(document["metadata"]["ref"], rewritten["metadata"]["ref"])
+    parts = {"metadata": metadata, "specs": find_differing(document["specs"], rewritten["specs"])}
+    rest = find_differing(document, rewritten) | {member: part for member, part in parts.items() if part}
     return structs.replace(signature, rest=rest or None)
 
 
@@ -191,14 +192,6 @@ def write_metadata(name: str, label: str, description: str, url: str = "") -> di
     ref = {"name": name, "version": label, "url": url}
     metadata = {"ref": {member: value for member, value in ref.items() if value}}
     return metadata | ({"description": description} if description else {})
-
-
-def _differing(document: Mapping[str, Any], rewritten: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        member: value
-        for member, value in document.items()
-        if member not in rewritten or canonical(rewritten[member]) != canonical(value)
-    }
 
 
 def oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:

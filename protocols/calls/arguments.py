@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from core import canonical_json
 from core.schema import error_messages, subschemas, validation
 from core.schema.unknown_names import UnknownName, unknown_names
 from core.schema.validation import CompiledSchema, Fault
@@ -162,7 +163,7 @@ def _compiled(signature: Signature) -> CompiledSchema:
         return ready
     schema = inputs_schema(signature)
     if digest is None:
-        _digests[key] = validation.digest_of(schema)
+        _digests[key] = canonical_json.digest(schema)
         # Runs before another signature can get the same id().
         weakref.finalize(signature, _digests.pop, key, None).atexit = False
     return validation.checked(schema)

@@ -1,5 +1,6 @@
 """Alarms, and the tables in which rules register themselves."""
 
+import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -24,6 +25,11 @@ class AlarmMatch(NamedTuple):
     end: int
     severity: Severity | None = None
     claim: str = ""
+
+    @classmethod
+    def search(cls, pattern: re.Pattern[str], text: str) -> "AlarmMatch | None":
+        match = pattern.search(text)
+        return cls(match.start(), match.end()) if match else None
 
 
 class TextRule(NamedTuple):

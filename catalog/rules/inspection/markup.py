@@ -45,14 +45,9 @@ LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{48,}={0,2}")
 MAX_BLOB_LENGTH = 20_000
 
 
-def _first(pattern: re.Pattern[str], text: str) -> AlarmMatch | None:
-    match = pattern.search(text)
-    return AlarmMatch(match.start(), match.end()) if match else None
-
-
 @text_rule("HTML_COMMENT", "high", "hides text in a comment that no page would show", "<!--")
 def comment(text: str) -> AlarmMatch | None:
-    return _first(COMMENT, text)
+    return AlarmMatch.search(COMMENT, text)
 
 
 @text_rule(
@@ -60,7 +55,7 @@ def comment(text: str) -> AlarmMatch | None:
     *("display:", "display :", "visibility:", "visibility :", "font-size", "style=", "style ="),
 )
 def hidden_style(text: str) -> AlarmMatch | None:
-    return _first(STYLE, text)
+    return AlarmMatch.search(STYLE, text)
 
 
 @text_rule(
@@ -68,12 +63,12 @@ def hidden_style(text: str) -> AlarmMatch | None:
     *("<", "script:", "data:text/html"),
 )
 def active(text: str) -> AlarmMatch | None:
-    return _first(ACTIVE, text)
+    return AlarmMatch.search(ACTIVE, text)
 
 
 @text_rule("REMOTE_IMAGE", "medium", "holds a picture that a page would load from elsewhere", "![", "<img")
 def image(text: str) -> AlarmMatch | None:
-    return _first(IMAGE, text)
+    return AlarmMatch.search(IMAGE, text)
 
 
 @text_rule(
@@ -101,12 +96,12 @@ def image(text: str) -> AlarmMatch | None:
     "dnslog",
 )
 def collector(text: str) -> AlarmMatch | None:
-    return _first(COLLECTOR, text)
+    return AlarmMatch.search(COLLECTOR, text)
 
 
 @text_rule("TEMPLATED_LINK", "medium", "holds a link that a value would be put into", "http")
 def templated(text: str) -> AlarmMatch | None:
-    return _first(TEMPLATED, text)
+    return AlarmMatch.search(TEMPLATED, text)
 
 
 @text_rule("RAW_ADDRESS", "medium", "links to a bare network address", "http")
@@ -119,7 +114,7 @@ def raw_address(text: str) -> AlarmMatch | None:
 
 @text_rule("TERMINAL_TEXT", "medium", "spells out a command to a terminal", "x1b[", "u001b[", "033[", "\\e[")
 def terminal(text: str) -> AlarmMatch | None:
-    return _first(TERMINAL, text)
+    return AlarmMatch.search(TERMINAL, text)
 
 
 @text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)

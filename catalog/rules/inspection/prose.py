@@ -3,16 +3,9 @@
 They do not recognise polite English, as docs/inspection.md and the review page explain.
 """
 
-import re
-
 from catalog.rules.inspection import patterns
 from catalog.rules.inspection.alarms import AlarmMatch, text_rule
 from catalog.rules.inspection.clauses import first
-
-
-def _search(pattern: re.Pattern[str], text: str) -> AlarmMatch | None:
-    match = pattern.search(text)
-    return AlarmMatch(match.start(), match.end()) if match else None
 
 
 @text_rule("CONCEAL", "high", "asks to keep something from people", folds=True)
@@ -54,7 +47,7 @@ def pseudo_tag(text: str) -> AlarmMatch | None:
     ),
 )
 def false_turn(text: str) -> AlarmMatch | None:
-    return _search(patterns.TURN, text)
+    return AlarmMatch.search(patterns.TURN, text)
 
 
 @text_rule("FRAME", "high", "claims to be where the instructions of the system begin or end", folds=True)
@@ -127,7 +120,7 @@ def unasked(text: str) -> AlarmMatch | None:
     ),
 )
 def secrets(text: str) -> AlarmMatch | None:
-    return _search(patterns.SECRETS, text)
+    return AlarmMatch.search(patterns.SECRETS, text)
 
 
 @text_rule("SHELL_COMMAND", "high", "spells out a command that runs what it fetches, or deletes files")
