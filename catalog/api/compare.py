@@ -52,7 +52,7 @@ class ComparedCell(serializers.Serializer[Any]):
 
     parameter = serializers.SerializerMethodField()
     vendors = serializers.CharField(
-        allow_null=True, help_text="The vendor's description where ours stands in its place."
+        allow_null=True, help_text="The vendor's description, if it is replaced by a tuned one."
     )
     is_hidden = serializers.BooleanField()
 

@@ -48,8 +48,8 @@ class NewClientInput(ClientInput):
     registration_url = serializers.CharField(
         max_length=2_048,
         required=False,
-        help_text="In place of `client_id`: Pegboard registers itself there (RFC 7591), with the settings of "
-        "this client as `look-up/` tells them.",
+        help_text="In place of `client_id`: Pegboard registers itself there (RFC 7591), with the "
+        "settings of this client as `look-up/` returns them.",
     )
 
     class Meta(ClientInput.Meta):
@@ -268,7 +268,8 @@ class LookupInput(Input):
     protocol = serializers.ChoiceField(
         choices=protocols.connectable(),
         required=False,
-        help_text="How to ask for the tools where GET is met by no challenge; each in turn unless told.",
+        help_text="The protocol in which the tools are requested if GET meets no challenge; all of them"
+        " in turn by default.",
     )
 
 
@@ -279,7 +280,9 @@ class ServerOutput(serializers.Serializer[Any]):
     token_url = serializers.CharField()
     authorization_url = serializers.CharField()
     scopes = serializers.ListField(child=serializers.CharField())
-    client_authentication = serializers.CharField(help_text="The way of ours that it takes; empty for none.")
+    client_authentication = serializers.CharField(
+        help_text="The method of client authentication that Pegboard uses with it; empty for none."
+    )
     states_issuer = serializers.BooleanField()
     registration_url = serializers.CharField(
         help_text="Where clients register themselves (RFC 7591), or empty."

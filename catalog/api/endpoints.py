@@ -297,7 +297,8 @@ class PreviewOutput(serializers.Serializer[Any]):
     rejections = RefusalOutput(many=True)
     notes = NoteOutput(many=True)
     wanted = WantedCredentialOutput(
-        allow_null=True, help_text="Of the credential that calls need, where none was given and it says so."
+        allow_null=True,
+        help_text="The credential that calls need, if the vendor states one and none was entered.",
     )
     already_connected = ConnectedOutput(
         many=True,

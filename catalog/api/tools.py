@@ -80,7 +80,7 @@ class ToolRow(serializers.Serializer[Any]):
         choices=get_args(Effect), help_text="The worst that a call does, by our words where there are any."
     )
     is_tuned = serializers.BooleanField(
-        help_text="The description and the tokens are of words of ours, in place of the vendor's."
+        help_text="The description and the tokens are those of a tuned text, which replaces the vendor's."
     )
     changed_at = serializers.DateTimeField()
     why = WhyOutput(allow_null=True, help_text="Why the question found it; null without a question.")

@@ -82,7 +82,7 @@ class VersionRow(ModelOutput[ToolVersion]):
         help_text="For people: “2”, or “2, rewritten on 22 November 2026”.",
     )
     tokens = serializers.IntegerField(
-        read_only=True, help_text="About what a model reads of it, before any words of ours."
+        read_only=True, help_text="Estimated tokens of the vendor's texts, without tunings."
     )
     first_seen = serializers.DateTimeField(source="first_seen_at", read_only=True)
     is_current = serializers.SerializerMethodField()

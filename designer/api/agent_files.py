@@ -91,7 +91,9 @@ class ImportInput(TeamOfUser, Input):
     team = serializers.SlugField(
         max_length=slugs.MAX_LENGTH, required=False, help_text="The slug of one of your teams."
     )
-    dry_run = serializers.BooleanField(required=False, help_text="Says what would be made; nothing is.")
+    dry_run = serializers.BooleanField(
+        required=False, help_text="Report what would be created, and create nothing."
+    )
     accept_missing = serializers.BooleanField(
         required=False,
         help_text="Goes without tools that are not here, and takes other versions where the file's are not. "

@@ -20,14 +20,14 @@ NUMBER = OpenApiParameter(
     "number",
     str,
     OpenApiParameter.PATH,
-    description="A number, `sha256:` with a release's digest, or the name of a channel, such as `live`: the "
-    "release that it leads to now.",
+    description="A number, `sha256:` with a release's digest, or the name of a channel, such as "
+    "`live`: the release that it points to now.",
 )
 ENVIRONMENT = OpenApiParameter(
     "environment",
     str,
-    description="One of the agent's environments; else that of the key, or the default one. Of formats, only "
-    "`tool-system` says what runs.",
+    description="One of the agent's environments; else that of the key, or the default one. Of "
+    "formats, only `tool-system` contains what runs.",
 )
 DOCUMENT_HEADERS = [
     OpenApiParameter(
@@ -61,8 +61,8 @@ EXPECTED = serializers.IntegerField(
     required=False,
     min_value=0,
     max_value=2**31 - 1,
-    help_text="The release that the channel leads to as far as you know, 0 for none. If it leads elsewhere "
-    "by now, nothing is done and the answer is 409 `channel_moved`.",
+    help_text="The release that the channel points to as far as you know, 0 for none. If it points "
+    "to another one by now, nothing is changed and the answer is 409 `channel_moved`.",
 )
 
 

@@ -33,7 +33,7 @@ class BudgetOutput(serializers.Serializer[Any]):
         help_text="What all its tools and transfers cost in each request, about."
     )
     tools = ToolCost(many=True, help_text="The most costly first.")
-    in_format = FormatBudgetOutput(allow_null=True, help_text="Null where no format is asked for.")
+    in_format = FormatBudgetOutput(allow_null=True, help_text="Null without a format in the request.")
 
 
 class BudgetInput(ModelInput):

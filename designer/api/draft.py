@@ -37,13 +37,13 @@ class DraftOutput(serializers.Serializer[Any]):
         source="against.number",
         default=None,
         allow_null=True,
-        help_text="The release that `live` leads to, else the newest one; null before the first.",
+        help_text="The release that `live` points to, else the newest one; null before the first.",
     )
     is_new = serializers.BooleanField(
         help_text="Whether publishing would write something else than the newest release holds."
     )
     agent = MemberOutput(
-        source="changes.own.agent", many=True, help_text="What is said otherwise of the agent itself."
+        source="changes.own.agent", many=True, help_text="The changed texts of the agent itself."
     )
     changes = ToolChangeOutput(source="changes.own.tools", many=True)
     procedures = ProcedureChangeOutput(source="changes.own.procedures", many=True)

@@ -130,7 +130,8 @@ class BindingOutput(serializers.Serializer[Any]):
     runs = serializers.ChoiceField(
         source="resolution.runs",
         choices=["vendor", "activity", "latent", "nothing"],
-        help_text="`latent`: the model answers itself. `nothing`: calls are refused; `message` says why.",
+        help_text="`latent`: the model answers itself. `nothing`: calls are refused; `message` has the "
+        "reason.",
     )
     why = serializers.ChoiceField(
         source="resolution.why",

@@ -109,7 +109,7 @@ class CheckedLock(serializers.Serializer[Any]):
     )
     locked = serializers.IntegerField(help_text="The release that the file names.")
     release = serializers.IntegerField(
-        allow_null=True, help_text="The one that the channel leads to now; null where it leads nowhere."
+        allow_null=True, help_text="The release that the channel points to now; null for none."
     )
     channel = serializers.CharField(help_text="The file's own, or `live`.")
     changes = MovedOutput(many=True)
@@ -269,7 +269,7 @@ class ReceiptOfKeyOutput(ReceiptOutput):
 class ReceiptFilter(serializers.Serializer[Any]):
     agent = serializers.CharField(max_length=60, required=False, help_text="Its slug.")
     key = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False, help_text="Its id.")
-    behind = serializers.BooleanField(required=False, help_text="Only where `live` leads to a newer release.")
+    behind = serializers.BooleanField(required=False, help_text="Only if `live` points to a newer release.")
     past = serializers.BooleanField(
         required=False, help_text="What each key has read before, too, and keys that work no more."
     )

@@ -51,12 +51,12 @@ class MockSituation(Input):
 
     name = serializers.ChoiceField(choices=[str(row.__struct_config__.tag) for row in SITUATIONS])
     when = serializers.DictField(
-        required=False, help_text="By input, what its value is. In a text, * stands for any characters."
+        required=False, help_text="The value of each input. In a text, * matches any characters."
     )
     switch = serializers.BooleanField(
         required=False,
         allow_null=True,
-        help_text="On or off. Without it, it is on where `when` says for which calls.",
+        help_text="On or off. Without it, the situation is on for the calls that `when` selects.",
     )
     message = serializers.CharField(required=False, allow_blank=True, max_length=500)
     parameter_errors = serializers.DictField(
@@ -82,11 +82,11 @@ class MockSituation(Input):
         required=False,
         min_value=1,
         max_value=situations.MAX_POLLS,
-        help_text="Of authorization: at which call that goes on it is given.",
+        help_text="Of authorization: the number of the continued call at which it is granted.",
     )
     url = serializers.CharField(required=False, max_length=2000, help_text="Of authorization.")
     schema = serializers.DictField(
-        required=False, help_text="Of interrupt: the JSON Schema of the answer; a yes or no unless told."
+        required=False, help_text="Of interrupt: the JSON Schema of the answer; yes or no by default."
     )
     retry_after = serializers.IntegerField(
         required=False,

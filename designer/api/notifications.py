@@ -74,7 +74,7 @@ class NoticeOutput(ModelOutput[Notice]):
     type = serializers.CharField(source="event", read_only=True)
     timestamp = serializers.DateTimeField(source="told_at", read_only=True)
     url = serializers.SerializerMethodField()
-    facts = serializers.DictField(read_only=True, help_text="As webhooks are told them.")
+    facts = serializers.DictField(read_only=True, help_text="As webhooks receive them.")
 
     class Meta:
         model = Notice
@@ -156,8 +156,9 @@ AGENTS = serializers.ListField(
     child=serializers.SlugField(max_length=slugs.MAX_LENGTH),
     required=False,
     max_length=agent_webhooks.MAX_AGENTS,
-    help_text="Slugs of agents: it hears of these and of what is above and below them. A designer's names at "
-    "least one; without any, an administrator's hears of all.",
+    help_text="Slugs of agents: events of these, of their parents and of their sub-agents are sent."
+    " A designer's webhook names at least one; an administrator's without any gets the "
+    "events of all.",
 )
 
 
@@ -196,7 +197,8 @@ class WebhookOutput(ModelOutput[Webhook]):
         help_text="Null for one of the administrators'.",
     )  # fmt: skip
     agents = serializers.SerializerMethodField(
-        help_text="Those that are named for it, as far as you may see them; null when it hears of all."
+        help_text="The agents that are named for it, as far as you may see them; null if it gets the "
+        "events of all."
     )
 
     class Meta:

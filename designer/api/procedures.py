@@ -81,7 +81,7 @@ class LintInput(Input):
         max_length=editing.MAX_TEXT_LENGTH, allow_blank=True, trim_whitespace=False, help_text=BODY_HELP
     )
     procedure = serializers.SlugField(
-        max_length=slugs.MAX_LENGTH, required=False, help_text="The procedure that the body stands in for."
+        max_length=slugs.MAX_LENGTH, required=False, help_text="The procedure that the body replaces."
     )
 
 

@@ -14,7 +14,7 @@ from people.api.generics import GenericAPIView
 
 
 class ReceivedQuery(serializers.Serializer[Any]):
-    at = serializers.DateTimeField(required=False, help_text="Now, unless you say when.")
+    at = serializers.DateTimeField(required=False, help_text="The moment; now by default.")
     number = serializers.IntegerField(
         required=False,
         min_value=1,

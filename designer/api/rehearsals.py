@@ -104,7 +104,7 @@ class RehearsedOutput(serializers.Serializer[Any]):
     agent = serializers.CharField(help_text="Its name.")
     judge = serializers.CharField()
     gate = serializers.ChoiceField(Gate.values)
-    now = FigureOutput(allow_null=True, help_text="Null where `missing` says why there is none yet.")
+    now = FigureOutput(allow_null=True, help_text="Null if there is none yet; `missing` has the reason.")
     before = FigureOutput(allow_null=True, help_text="Null where that release does not hold the agent.")
     flips = FlipOutput(many=True)
     missing = serializers.CharField(allow_blank=True)
@@ -113,7 +113,7 @@ class RehearsedOutput(serializers.Serializer[Any]):
 class GateInput(ModelInput):
     gate = serializers.ChoiceField(
         Gate.values,
-        help_text="What happens to publishing: `off` says nothing, `warn` warns, `refuse` fails a check.",
+        help_text="The effect on publishing: `off` has none, `warn` warns, `refuse` fails a check.",
     )
     judge = serializers.CharField(
         required=False,
@@ -159,7 +159,8 @@ class ConfusableToolOutput(serializers.Serializer[Any]):
     )
     sentence = serializers.CharField(
         allow_blank=True,
-        help_text="For its description, when the other one is meant; empty where nothing tells them apart.",
+        help_text="A sentence for its description that distinguishes it from the other one; empty if "
+        "nothing does.",
     )
 
 

@@ -52,7 +52,7 @@ class AgentChangeOutput(serializers.Serializer[Any]):
     mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
     slug = serializers.SlugField()
     name = serializers.CharField()
-    agent = MemberOutput(many=True, help_text="What is said otherwise of the sub-agent itself.")
+    agent = MemberOutput(many=True, help_text="The changed texts of the sub-agent itself.")
     tools = ToolChangeOutput(many=True)
     procedures = ProcedureChangeOutput(many=True)
     transfers = TransferChangeOutput(many=True)
@@ -72,7 +72,7 @@ class ReleaseDiffOutput(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     against = serializers.IntegerField()
     agent = MemberOutput(
-        source="changes.own.agent", many=True, help_text="What is said otherwise of the agent itself."
+        source="changes.own.agent", many=True, help_text="The changed texts of the agent itself."
     )
     tools = ToolChangeOutput(source="changes.own.tools", many=True)
     procedures = ProcedureChangeOutput(source="changes.own.procedures", many=True)
@@ -91,7 +91,7 @@ class ReleaseDiffOutput(serializers.Serializer[Any]):
 
 class Against(Input):
     against = serializers.CharField(
-        required=False, max_length=80, help_text="Another release; the one before, unless told."
+        required=False, max_length=80, help_text="Another release; the one before by default."
     )
 
 

@@ -169,9 +169,10 @@ FRESH = [
         "fresh",
         str,
         enum=["0", "1"],
-        description="1 asks the vendor, where the tool follows its vendor and it was not asked in the last "
-        "minute. What only adds inputs and outputs to the signature of the release is answered in its "
-        "place, with the words of the release. The headers say which it is.",
+        description="1 requests the tool of its vendor, if the tool follows the vendor and was not "
+        "requested in the last minute. A signature that only adds inputs and outputs to the "
+        "released one replaces it, with the texts of the release. The headers state which one"
+        " the answer has.",
     ),
     *(
         OpenApiParameter(

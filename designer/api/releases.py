@@ -31,13 +31,14 @@ class ReleaseInput(ModelInput):
         f"^{channels.NAME.pattern}$",
         required=False,
         max_length=30,
-        help_text="The channel that is to lead to the release, such as `live`. Without it none moves.",
+        help_text="The channel that will point to the release, such as `live`. Without it, no channel moves.",
     )
     expected = EXPECTED
     accept = CODES
     seen = input_field(
         publishing.SEEN,
-        help_text="The digest that GET `draft/` told: another draft by now is a 409 `draft_changed`.",
+        help_text="The digest that GET `draft/` returned. If the draft has changed since, the answer is"
+        " 409 `draft_changed`.",
     )
 
     class Meta:
@@ -81,7 +82,7 @@ class RetirementOutput(ModelOutput[Retirement]):
     sunset_at = serializers.DateTimeField(
         read_only=True,
         allow_null=True,
-        help_text="From when on API keys get the release no more; null: it goes on answering.",
+        help_text="From when on API keys no longer get the release; null: they still do.",
     )
 
     class Meta:
@@ -142,7 +143,7 @@ class WireOutput(serializers.Serializer[Any]):
         required=False, help_text="The output that holds what came back in place of an object of outputs."
     )
     null_is_absent = serializers.BooleanField(
-        required=False, help_text="True where null says that an input is not given."
+        required=False, help_text="True if null means that an input is absent."
     )
 
 
@@ -158,8 +159,8 @@ class FormatOutput(serializers.Serializer[Any]):
     remarks = RemarkOutput(many=True)
     wire = serializers.DictField(
         child=WireOutput(),
-        help_text="By tool, where this format alters names: the way back to the vendor's. A call that says "
-        "this `format` goes by its names.",
+        help_text="By tool, if this format changes names: the vendor's name of each. A call with this "
+        "`format` uses the names of the format.",
     )
 
 

@@ -15,7 +15,8 @@ from people.permissions import person
 class RetirementInput(ModelInput):
     name = input_field(
         retiring.RELEASE_NAME,
-        help_text="Of the release, as 409 `release_in_use` says it: it is retired although it is in use.",
+        help_text="The name of the release, as 409 `release_in_use` states it: confirms that a release "
+        "in use is retired.",
     )
 
     class Meta:

@@ -40,7 +40,7 @@ class SavingOutput(serializers.Serializer[Any]):
         child=serializers.CharField(), help_text="The member of the tuning, step by step."
     )
     message = serializers.CharField()
-    text = serializers.CharField(allow_blank=True, help_text="What can stand there.")
+    text = serializers.CharField(allow_blank=True, help_text="A value that is possible there.")
     tokens = serializers.IntegerField(help_text="What that saves.")
 
 

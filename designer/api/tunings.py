@@ -31,7 +31,9 @@ def _words(help_text: str = "") -> serializers.CharField:
 
 class ValueTuning(Input):
     description = _words()
-    hidden = serializers.BooleanField(required=False, help_text="A model is not told of it, nor may give it.")
+    hidden = serializers.BooleanField(
+        required=False, help_text="The model does not see it and must not send it."
+    )
 
 
 class ParameterTuning(Input):
@@ -85,7 +87,7 @@ class StaleOutput(serializers.Serializer[Any]):
     """A tuned text whose vendor text has changed since. An effect is true, false or null: not stated."""
 
     member = serializers.CharField()
-    then = serializers.JSONField(help_text="What the vendor said when ours was written.")
+    then = serializers.JSONField(help_text="The vendor's text when the tuned text was written.")
     now = serializers.JSONField()
     ours = serializers.JSONField()
     merged = serializers.CharField(allow_null=True, help_text="Null where both changed the same place.")
@@ -98,7 +100,7 @@ class TuningOutput(serializers.Serializer[Any]):
     outputs = serializers.DictField(child=OutputTuning(), read_only=True)
     effects = EffectsTuning(read_only=True)
     replaced = serializers.JSONField(
-        read_only=True, help_text="What the vendor said when our words were written, in the same form."
+        read_only=True, help_text="The vendor's texts when the tuned texts were written, in the same form."
     )
     against = serializers.CharField(
         allow_null=True, read_only=True, help_text="The name of the version whose words were replaced."

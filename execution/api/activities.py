@@ -102,7 +102,7 @@ class ActivityOutput(serializers.Serializer[Any]):
 class ActivityDetailOutput(ActivityOutput):
     config = MaskedConfig(source="current")
     faults = serializers.SerializerMethodField(
-        help_text="What stands against running it now, by the newest version of its interface."
+        help_text="The problems that prevent it from running now, by the newest version of its interface."
     )
     used_by = serializers.SerializerMethodField(help_text="Names of activities of which it is a step.")
 
@@ -132,7 +132,7 @@ class ProposalOutput(serializers.Serializer[Any]):
 
     config = Config()
     pairs = PairOutput(many=True)
-    gaps = FaultOutput(many=True, help_text="What stands against saving it.")
+    gaps = FaultOutput(many=True, help_text="The problems that prevent it from being saved.")
     unused = serializers.ListField(child=serializers.CharField(), help_text="Inputs that go nowhere.")
     lacking = serializers.ListField(child=serializers.CharField(), help_text="Outputs that do not come.")
 

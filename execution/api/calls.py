@@ -30,13 +30,13 @@ MAX_LISTED_LENGTH = 200
 class CallInput(Input):
     arguments = serializers.DictField(required=False, help_text="Values by the names of the inputs.")
     confirm = serializers.BooleanField(
-        required=False, help_text="Needed for a tool that the vendor says may destroy something."
+        required=False, help_text="Required for a tool that its vendor declares destructive."
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
         max_value=requesting.MAX_DEADLINE_SECONDS,
         required=False,
-        help_text="How long the tool may take; 30 unless told.",
+        help_text="The time that the tool may take; 30 by default.",
     )
 
 
@@ -52,15 +52,16 @@ class ResumeInput(Input):
     answers = serializers.DictField(
         required=False,
         help_text=(
-            'By the `id` of what was asked; null declines, and `{"pegboard/action": "cancel"}` says that the '
-            "user closed the question and decided nothing. What has no `schema` needs none."
+            'By the `id` of the question; null declines, and `{"pegboard/action": "cancel"}` '
+            "states that the user closed the question without a decision. A question without "
+            "`schema` needs no answer."
         ),
     )
 
 
 class VendorErrorOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
-    description = serializers.CharField(help_text="What the vendor says; may be empty.")
+    description = serializers.CharField(help_text="The vendor's description; may be empty.")
 
 
 class CallErrorOutput(serializers.Serializer[Any]):
@@ -77,8 +78,8 @@ class CallErrorOutput(serializers.Serializer[Any]):
 
 class RetryOutput(serializers.Serializer[Any]):
     can_retry = serializers.BooleanField(
-        help_text="The same call may be sent again: the vendor says so, or the tool is known not to have "
-        "run, or to do no harm by running twice."
+        help_text="The same call may be sent again: the vendor allows it, or the tool surely did not "
+        "run, or running it twice does no harm."
     )
     after_ms = serializers.IntegerField(allow_null=True, help_text="How long the vendor asks to wait first.")
     is_transient = serializers.BooleanField(help_text="What failed is expected to pass by itself.")
@@ -153,7 +154,7 @@ class CallOutput(CallRow):
     vendor_duration_ms = serializers.IntegerField(
         allow_null=True, help_text="How long the tool ran, as the vendor states it; null if it does not."
     )
-    reasoning = serializers.CharField(help_text="Why a model made it, as it said; may be empty.")
+    reasoning = serializers.CharField(help_text="The model's reason for the call; may be empty.")
     attempts = AttemptOutput(many=True)
 
 

@@ -14,7 +14,8 @@ IF_MATCH = OpenApiParameter(
     "If-Match",
     {"type": "string", "pattern": f"^({ONE_ETAG})$"},
     OpenApiParameter.HEADER,
-    description="The ETag you started from: if it was saved since, the answer is 409 and says what.",
+    description="The ETag of the state that you edit: if it was saved since, the answer is 409 with "
+    "the differences.",
 )
 
 

@@ -122,7 +122,7 @@ class BatchInput(Input):
         min_value=1,
         max_value=requesting.MAX_DEADLINE_SECONDS,
         required=False,
-        help_text=f"How long all of them may take together; {requesting.MAX_DEADLINE_SECONDS} unless told.",
+        help_text=f"The time for all of them together; {requesting.MAX_DEADLINE_SECONDS} by default.",
     )
 
 

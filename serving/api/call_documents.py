@@ -59,8 +59,8 @@ class OnBehalfOfInput(Input):
     id = serializers.CharField(
         max_length=MAX_USER_LENGTH,
         trim_whitespace=False,
-        help_text="Your own name for the user: one user of this agent, and kept as a keyed digest with the "
-        "call. Vendors whose protocol has a place for it (OXP) are told it.",
+        help_text="Your own name for the user: one user of this agent, stored as a keyed digest with "
+        "the call. Vendors whose protocol has a member for it (OXP) receive it.",
     )
 
 
@@ -68,8 +68,8 @@ class RuntimeCallInput(CallInput):
     on_behalf_of = OnBehalfOfInput(required=False, help_text="The user of the agent for whom the tool runs.")
     resume_when_granted = serializers.BooleanField(
         required=False,
-        help_text="If the user has to authorize something first, the call goes on once by itself when that "
-        "is done: `continued_by` names the call that it becomes.",
+        help_text="If the user has to authorize something first, the call continues once by itself "
+        "afterwards: `continued_by` is the id of the continuation.",
     )
     id = serializers.UUIDField(
         required=False,
@@ -86,26 +86,26 @@ class RuntimeCallInput(CallInput):
         min_value=1,
         max_value=MAX_ORDINAL,
         required=False,
-        help_text="The version that the model was shown, as `Pegboard-Signature-Ordinal` said it of a fresh "
-        "signature. Without it the version of the release runs.",
+        help_text="The version that the model saw, as `Pegboard-Signature-Ordinal` states it for a "
+        "fresh signature. Without it the version of the release runs.",
     )
     mode = serializers.ChoiceField(
         choices=Mode.values,
         required=False,
-        help_text="`wait`, which is what happens unless told: the answer is the outcome. `async`: the answer "
-        "is 202 at once, and the outcome is found at `calls/{call}/`. `stream`: the answer is a stream of "
-        "server-sent events, as at `calls/{call}/events/`.",
+        help_text="`wait`, the default: the answer is the outcome. `async`: the answer is 202 at once, "
+        "and the outcome is at `calls/{call}/`. `stream`: the answer is a stream of server-"
+        "sent events, as at `calls/{call}/events/`.",
     )
     callback = serializers.CharField(
         max_length=MAX_URL_LENGTH,
         required=False,
-        help_text="An address that hears of the end of a call that is not waited for: a POST signed as those "
-        "of webhooks are, with the `callback_secret` of this answer.",
+        help_text="An address that is notified of the end of an asynchronous call: a POST signed like "
+        "those of webhooks, with the `callback_secret` of this answer.",
     )
     thread = serializers.UUIDField(
         required=False,
-        help_text="A thread of this agent (`threads/`) on which the run goes on. One call at a time: 409 "
-        "`thread_busy`.",
+        help_text="A thread of this agent (`threads/`) on which the run continues. One call at a time: "
+        "409 `thread_busy`.",
     )
     configuration = ConfigurationField(
         required=False,
@@ -133,8 +133,8 @@ class RuntimeCallInput(CallInput):
         min_value=1,
         max_value=requesting.MAX_LONG_DEADLINE_SECONDS,
         required=False,
-        help_text="How long the tool may take. With `wait` 30 unless told and 120 at most, else an hour "
-        "unless told and a day at most.",
+        help_text="The time that the tool may take. With `wait` 30 by default and 120 at most, else an "
+        "hour by default and a day at most.",
     )
 
 
@@ -167,7 +167,7 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     )
     next = NextOutput(allow_null=True, help_text="What a model is shown from now on, after a transfer.")
     outputs = serializers.DictField()
-    parsed = serializers.DictField(help_text="What those outputs say that are JSON in a text.")
+    parsed = serializers.DictField(help_text="The parsed values of those outputs that are JSON in a text.")
     outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
     error = CallErrorOutput(allow_null=True)
     retry = RetryOutput(allow_null=True, help_text="Null where another try of the same call would not help.")
@@ -183,10 +183,10 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     activity = serializers.CharField(
         help_text="What ran in place of a vendor, by its name; empty for a vendor, and where nothing ran."
     )
-    reasoning = serializers.CharField(help_text="Why the model made it, as it said; may be empty.")
+    reasoning = serializers.CharField(help_text="The model's reason for the call; may be empty.")
     thread = serializers.UUIDField(allow_null=True, help_text="The thread that it was made on.")
     continued_by = serializers.IntegerField(
-        allow_null=True, help_text="The newest call that goes on where this one stopped to ask."
+        allow_null=True, help_text="The newest call that continues this one, which stopped to ask."
     )
     duration_ms = serializers.IntegerField(allow_null=True)
     callback_secret = serializers.CharField(

@@ -19,7 +19,7 @@ from serving.released_documents import sealed
 
 class ErrorKindOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
-    description = serializers.CharField(help_text="What it means; empty where the vendor does not say.")
+    description = serializers.CharField(help_text="Its meaning; empty if the vendor does not describe it.")
     is_transient = serializers.BooleanField(
         allow_null=True, help_text="It is expected to pass by itself; null where that is not known."
     )
@@ -32,13 +32,13 @@ class ErrorsOutput(serializers.Serializer[Any]):
     tool = serializers.CharField()
     ours = ErrorKindOutput(
         many=True,
-        help_text="In capital letters: `error.code` of an outcome; in small ones: `code` of a refusal. `xx` "
-        "stands for the digits of a status, and `…` for the rest of a code.",
+        help_text="In capital letters: `error.code` of an outcome; in small letters: `code` of a "
+        "refusal. `xx` replaces the digits of a status, and `…` the rest of a code.",
     )
     vendor = ErrorKindOutput(
         many=True,
-        help_text="What the vendor's document says of this tool, by its own codes, or by statuses of HTTP. "
-        "An outcome has the vendor's code in `error.vendor`.",
+        help_text="The errors that the vendor's document declares for this tool, by the vendor's codes "
+        "or by statuses of HTTP. An outcome has the vendor's code in `error.vendor`.",
     )
 
 

@@ -28,12 +28,13 @@ class GrantOutput(serializers.Serializer[Any]):
     endpoint = serializers.IntegerField()
     provider = serializers.CharField(help_text="As the vendor names it.")
     scopes = serializers.ListField(
-        child=serializers.CharField(), help_text="What the user is asked for, or has authorized."
+        child=serializers.CharField(),
+        help_text="The scopes that are requested of the user, or that the user has authorized.",
     )
     granted_scopes = serializers.ListField(
         child=serializers.CharField(),
-        help_text="What Pegboard's tokens are good for, also while the user is asked for more. Empty where "
-        "the vendor keeps the authorization.",
+        help_text="The scopes of Pegboard's tokens, also while more are requested. Empty if the vendor "
+        "stores the authorization.",
     )
     refused_scopes = serializers.ListField(
         child=serializers.CharField(),

@@ -27,8 +27,7 @@ class RuntimeResumeInput(ResumeInput):
     mode = serializers.ChoiceField(
         choices=Mode.values,
         required=False,
-        help_text="How the call that it becomes is made, as for a call: `wait` unless told, `async` or "
-        "`stream`.",
+        help_text="The mode of the continuation, as for a call: `wait` by default, `async` or `stream`.",
     )
 
 

@@ -45,7 +45,7 @@ class ThreadRow(serializers.Serializer[Any]):
     )
     release = serializers.IntegerField(allow_null=True)
     status = serializers.ChoiceField(
-        choices=ThreadStatus.choices, help_text="As it was heard last. `busy` while a call is under way."
+        choices=ThreadStatus.choices, help_text="The last known status. `busy` while a call is running."
     )
     requested_by = serializers.CharField()
     created_at = serializers.DateTimeField()
@@ -70,10 +70,10 @@ class StateOutput(serializers.Serializer[Any]):
 
 
 class ThreadOutput(ThreadRow):
-    state = StateOutput(allow_null=True, help_text="Null where the vendor does not tell it now: `error`.")
+    state = StateOutput(allow_null=True, help_text="Null if the vendor does not report it now: `error`.")
     error = ThreadNoteOutput(allow_null=True)
     state_schema = serializers.DictField(
-        allow_null=True, help_text="What the vendor says of `values`; null where it says nothing."
+        allow_null=True, help_text="The vendor's schema of `values`; null if it declares none."
     )
     calls = serializers.ListField(
         child=serializers.IntegerField(), help_text=f"The newest {CALLS_SHOWN} on it, the newest first."
@@ -237,7 +237,7 @@ class AgentThreadHistory(GenericAPIView[Thread]):
         operation_id="agents_threads_history",
         parameters=[
             OpenApiParameter(
-                "limit", int, description=f"{DEFAULT_HISTORY} unless told, {MAX_HISTORY} at most."
+                "limit", int, description=f"{DEFAULT_HISTORY} by default, {MAX_HISTORY} at most."
             ),
             OpenApiParameter("before", str, description="The `checkpoint` of a state."),
         ],
