@@ -261,10 +261,10 @@ FORKING = """
 import os, sys
 from core.outbound.addresses import Policy
 from core.outbound.connection_pool import KeptFor
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 
 def ask():
-    with Session(sys.argv[1], policy=Policy.parse("127.0.0.1"), kept_for=KeptFor(1, 1)) as session:
+    with HttpSession(sys.argv[1], policy=Policy.parse("127.0.0.1"), kept_for=KeptFor(1, 1)) as session:
         return session.post("/", json={}).status
 
 assert ask() == 200

@@ -292,10 +292,10 @@ def test_bad_root_is_refused_before_anything_happens():
 FORKING = """
 import os, sys
 from core.outbound.addresses import Policy
-from core.outbound.session import Session
+from core.outbound.session import HttpSession
 
 def ask():
-    with Session(sys.argv[1], policy=Policy.parse("127.0.0.1")) as session:
+    with HttpSession(sys.argv[1], policy=Policy.parse("127.0.0.1")) as session:
         return session.get("/").status
 
 assert ask() == 200
