@@ -22,6 +22,14 @@ def client() -> redis.Redis:
     return _client(settings.REDIS_URL, settings.CA_FILE, TIMEOUT)
 
 
+def is_up() -> bool:
+    """Return whether the broker answers."""
+    try:
+        return bool(client().ping())
+    except redis.RedisError:
+        return False
+
+
 def waiting_client() -> redis.Redis:
     """Return a client for commands that block for up to `MAX_WAIT_SECONDS` seconds."""
     return _client(settings.REDIS_URL, settings.CA_FILE, MAX_WAIT_SECONDS + TIMEOUT)

@@ -13,7 +13,6 @@ import time
 from contextlib import suppress
 from typing import Any
 
-import redis
 from celery import bootsteps
 from celery.worker import state
 
@@ -76,7 +75,7 @@ class Watchdog(bootsteps.StartStopStep):
 
     def _end_when_stuck(self, worker: Any) -> None:
         while not self.watch.is_stuck(
-            broker_answers=_broker_answers(), connection_attempts=worker.consumer.restart_count
+            broker_answers=redis_client.is_up(), connection_attempts=worker.consumer.restart_count
         ):
             # It exists once the worker is ready. `manage.py up` and health checks look at its age.
             if path := os.environ.get("PEGBOARD_READY_FILE"):
@@ -87,10 +86,3 @@ class Watchdog(bootsteps.StartStopStep):
             return  # A worker that is stopping has a deadline of its own.
         logger.critical("this worker can take no more work; it ends, to be started again")
         os.kill(os.getpid(), signal.SIGKILL)  # its pool processes end with it
-
-
-def _broker_answers() -> bool:
-    try:
-        return bool(redis_client.client().ping())
-    except redis.RedisError:
-        return False

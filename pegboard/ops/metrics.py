@@ -104,13 +104,6 @@ def _messages() -> Figures:
         return {}
 
 
-def _broker() -> Figures:
-    try:
-        return {"": float(bool(redis_client.client().ping()))}
-    except redis.RedisError:
-        return {"": 0}
-
-
 GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
     ("pegboard_tools", "Tools in the catalog.", "status", lambda: _by(Tool.objects.all(), "status")),
     (
@@ -191,5 +184,10 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         "",
         lambda: {"": api_keys.find_ending(timezone.now()).count()},
     ),
-    ("pegboard_broker_up", "Whether the broker answers; without it no counters are shown.", "", _broker),
+    (
+        "pegboard_broker_up",
+        "Whether the broker answers; without it no counters are shown.",
+        "",
+        lambda: {"": float(redis_client.is_up())},
+    ),
 ]
