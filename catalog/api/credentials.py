@@ -306,7 +306,7 @@ class LookupOutput(serializers.Serializer[Any]):
     name = serializers.CharField()
     scope = serializers.CharField(help_text="What the vendor wants a token to have.")
     servers = ServerOutput(many=True)
-    steps = StepOutput(many=True, help_text="The addresses that were asked, and what came of it.")
+    steps = StepOutput(many=True, help_text="The requested addresses, each with its result.")
     redirect_uri = serializers.CharField(
         help_text="Ours, for a client that is registered there by hand: where the browser comes back to."
     )

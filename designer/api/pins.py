@@ -33,7 +33,7 @@ from people.permissions import key_of, person
 from protocols.signature import Effect
 
 MODE_HELP = (
-    "What a runtime is told that asks with `fresh=1`: with `cached` the signature of the release, with "
+    "What a runtime gets with `fresh=1`: with `cached` the signature of the release, with "
     "`fresh` the vendor's own of now, while it only adds to that one: new optional "
     "inputs and new outputs. What is there stays worded as it was."
 )

@@ -154,7 +154,7 @@ _SIGNATURE = (
     ),
     (
         "Pegboard-Signature-Ordinal",
-        "Ours for it. A call that goes by this signature says it as `ordinal`.",
+        "Pegboard's number of it. A call with this signature sends it as `ordinal`.",
         (),
     ),
     (

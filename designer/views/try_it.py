@@ -1,4 +1,4 @@
-"""Trying a tool from its page: the form, what came of it, what was tried before."""
+"""Try a tool from its page: run it, and save, run and remove its examples."""
 
 import uuid
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ NEW = "new"
 
 @requires(write=Role.DESIGNER)
 def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
-    """The form of a version; filled by an earlier call or an example, and beside it what came of a call."""
+    """Show the form of a version, filled from an earlier call or an example, and the result of a call."""
     row = find_tool(pk)
     if request.method == "POST":
         return _run(request, row)

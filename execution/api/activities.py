@@ -45,7 +45,7 @@ class MaskedConfig(Config):
 
 
 class ActivityChange(ModelChange):
-    config = Config(required=False, help_text="Depends on the kind. A credential goes by its id.")
+    config = Config(required=False, help_text="Depends on the kind. A credential is named by its id.")
     interface = VersionReference(
         required=False, allow_null=True, help_text="The version whose inputs it takes. Null: of any tool."
     )
@@ -57,7 +57,7 @@ class ActivityChange(ModelChange):
 
 class ActivityInput(ActivityChange):
     kind = serializers.ChoiceField(choices=KINDS)
-    config = Config(help_text="Depends on the kind. A credential goes by its id.")
+    config = Config(help_text="Depends on the kind. A credential is named by its id.")
 
     class Meta(ActivityChange.Meta):
         fields = ("name", "config", "interface", "kind")
