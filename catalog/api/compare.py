@@ -43,7 +43,7 @@ class ComparedTool(serializers.Serializer[Any]):
     effect = serializers.ChoiceField(
         choices=get_args(Effect),
         source="signature.annotations.effect",
-        help_text="The worst that a call does, by our words where there are any.",
+        help_text="The worst effect of a call, by the tuned texts if there are any.",
     )
 
 
@@ -63,7 +63,7 @@ class ComparedCell(serializers.Serializer[Any]):
 
 class ComparedLine(serializers.Serializer[Any]):
     name = serializers.CharField()
-    differs = serializers.BooleanField(help_text="In more than the name.")
+    differs = serializers.BooleanField(help_text="It differs in more than the name.")
     cells = serializers.SerializerMethodField()
 
     @extend_schema_field(serializers.ListField(child=ComparedCell(allow_null=True)))

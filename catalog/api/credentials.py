@@ -131,7 +131,8 @@ class ClientOutput(ModelOutput[Grant]):
         child=serializers.CharField(),
         read_only=True,
         allow_null=True,
-        help_text="Of a client with `key`, as a JWK; `/credentials/{id}/keys.json` serves it to the server.",
+        help_text="The public key of a client with `key`, as a JWK; `/credentials/{id}/keys.json` "
+        "serves it to the server.",
     )
 
     class Meta:
@@ -143,10 +144,13 @@ class ScopesOutput(serializers.Serializer[Any]):
     asked = serializers.ListField(child=serializers.CharField())
     granted = serializers.ListField(child=serializers.CharField())
     missing = serializers.ListField(child=serializers.CharField(), help_text="Asked for and not granted.")
-    extra = serializers.ListField(child=serializers.CharField(), help_text="Granted and not asked for.")
+    extra = serializers.ListField(
+        child=serializers.CharField(), help_text="The scopes that were granted without a request."
+    )
     wanted = serializers.ListField(
         child=serializers.CharField(),
-        help_text="The vendor refused a request for want of these; the next sign-in asks for them too.",
+        help_text="The scopes for want of which the vendor refused a request; the next sign-in requests"
+        " them too.",
     )
 
 
@@ -165,14 +169,14 @@ class CredentialStatusOutput(serializers.Serializer[Any]):
     remedy = serializers.ChoiceField(choices=Remedy.choices, allow_null=True)
     used_at = serializers.DateTimeField(allow_null=True, help_text="About when it was last sent.")
     renewed_at = serializers.DateTimeField(allow_null=True, help_text="When its token was last renewed.")
-    expires_at = serializers.DateTimeField(allow_null=True, help_text="Of the token, where it is known.")
+    expires_at = serializers.DateTimeField(allow_null=True, help_text="The end of the token, if it is known.")
     in_doubt_since = serializers.DateTimeField(
         allow_null=True,
         help_text="When a renewal was sent whose reply never came; the refresh token may be replaced.",
     )
     signed_in_at = serializers.DateTimeField(allow_null=True)
     signed_in_by = serializers.CharField(help_text="Empty before the first sign-in.")
-    error = FailureOutput(allow_null=True, help_text="What went wrong last, unless it went well since.")
+    error = FailureOutput(allow_null=True, help_text="The last problem; empty after a success.")
     scopes = ScopesOutput(allow_null=True)
 
 
@@ -304,15 +308,15 @@ class LookupOutput(serializers.Serializer[Any]):
 
     resource = serializers.CharField()
     name = serializers.CharField()
-    scope = serializers.CharField(help_text="What the vendor wants a token to have.")
+    scope = serializers.CharField(help_text="The scope that the vendor requires of a token.")
     servers = ServerOutput(many=True)
     steps = StepOutput(many=True, help_text="The requested addresses, each with its result.")
     redirect_uri = serializers.CharField(
-        help_text="Ours, for a client that is registered there by hand: where the browser comes back to."
+        help_text="The redirect URI of Pegboard, for a client that is registered there by hand."
     )
     client_document = serializers.CharField(
-        help_text="The address of the document about us, for the `client_id` at a server that takes "
-        "documents. Empty where Pegboard is not served over https."
+        help_text="The address of Pegboard's client metadata document, for the `client_id` at a server "
+        "that accepts documents. Empty if Pegboard is not served over https."
     )
 
 

@@ -130,7 +130,7 @@ class EndpointOutput(RetryStated, ModelOutput[Endpoint]):
         default=None,
         allow_null=True,
         read_only=True,
-        help_text="Calls are answered at once until then: the vendor did not answer, or asked to wait.",
+        help_text="Until then calls fail at once, because the vendor did not answer or asked for a pause.",
     )
 
     class Meta:
@@ -181,7 +181,7 @@ class SpokenOutput(serializers.Serializer[Any]):
 class EndpointDetailOutput(EndpointOutput):
     progress = serializers.SerializerMethodField()
     spoken = serializers.SerializerMethodField(
-        help_text="What was found out about how the endpoint speaks its protocol, such as the revision."
+        help_text="Facts about how the endpoint speaks its protocol, such as the revision."
     )
 
     class Meta(EndpointOutput.Meta):
@@ -281,8 +281,10 @@ class WantedCredentialOutput(serializers.Serializer[Any]):
     agents' manifest."""
 
     words = serializers.CharField()
-    kind = serializers.CharField(help_text="Of a credential; empty where Pegboard has none for it.")
-    name = serializers.CharField(help_text="Of the header, or of the query parameter; empty for others.")
+    kind = serializers.CharField(help_text="The kind of the credential; empty if Pegboard has no such kind.")
+    name = serializers.CharField(
+        help_text="The name of the header or query parameter; empty for other kinds."
+    )
 
 
 class PreviewOutput(serializers.Serializer[Any]):

@@ -77,7 +77,7 @@ class ToolRow(serializers.Serializer[Any]):
     tags = serializers.ListField(child=serializers.CharField())
     tokens = serializers.IntegerField(help_text="About what a model reads of it, as it is shown here.")
     effect = serializers.ChoiceField(
-        choices=get_args(Effect), help_text="The worst that a call does, by our words where there are any."
+        choices=get_args(Effect), help_text="The worst effect of a call, by the tuned texts if there are any."
     )
     is_tuned = serializers.BooleanField(
         help_text="The description and the tokens are those of a tuned text, which replaces the vendor's."
@@ -120,7 +120,7 @@ class ToolRows(serializers.Serializer[Any]):
     previous = serializers.URLField(allow_null=True)
     unmatched = serializers.ListField(child=serializers.CharField())
     repaired = serializers.DictField(child=serializers.CharField())
-    progress = ProgressOutput(help_text="Of the whole catalog.")
+    progress = ProgressOutput(help_text="Figures of the whole catalog.")
 
 
 SOME_TEXT = {"type": "string", "minLength": 1}

@@ -43,7 +43,9 @@ class FiledTransferOutput(serializers.Serializer[Any]):
 
 
 class FiledLimitOutput(serializers.Serializer[Any]):
-    tokens = serializers.IntegerField(help_text="What its tools and procedures may take in each request.")
+    tokens = serializers.IntegerField(
+        help_text="The limit of the tokens that its tools and procedures use in each request."
+    )
     stops = serializers.BooleanField(help_text="Whether more than that fails a check of publishing.")
 
 
@@ -67,13 +69,18 @@ class FiledAgentOutput(serializers.Serializer[Any]):
     parent = serializers.CharField(  # type: ignore[assignment]
         allow_null=True, help_text="The slug of an agent before it in the file; null for the first."
     )
-    transfer = FiledTransferOutput(help_text="How the parent hands over; empty is the default.")
+    transfer = FiledTransferOutput(
+        help_text="The text for the transfer from its parent; empty for the default."
+    )
     token_limit = FiledLimitOutput(allow_null=True, required=False, help_text="Null for none.")
     rehearsal_gate = FiledGateOutput(
-        required=False, help_text="What its rehearsals mean for publishing; left out for a warning."
+        required=False, help_text="The effect of its rehearsals on publishing; left out for a warning."
     )
     vendors = FiledVendorOutput(
-        many=True, allow_null=True, required=False, help_text="Those it may use; null for all."
+        many=True,
+        allow_null=True,
+        required=False,
+        help_text="The vendors that the agent may use; null for all.",
     )
     pins = FiledPinOutput(many=True)
     procedures = FiledProcedureOutput(many=True)

@@ -40,7 +40,7 @@ class DraftOutput(serializers.Serializer[Any]):
         help_text="The release that `live` points to, else the newest one; null before the first.",
     )
     is_new = serializers.BooleanField(
-        help_text="Whether publishing would write something else than the newest release holds."
+        help_text="Whether publishing would create a release that differs from the newest one."
     )
     agent = MemberOutput(
         source="changes.own.agent", many=True, help_text="The changed texts of the agent itself."
@@ -53,15 +53,19 @@ class DraftOutput(serializers.Serializer[Any]):
         source="changes.own.context", many=True, help_text="Prompts and resources."
     )
     agents = AgentChangeOutput(
-        source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
+        source="changes.agents", many=True, help_text="Sub-agents that differ, the removed ones first."
     )
     checks = CheckOutput(many=True, help_text="The worst first.")
     readiness = ToolReadinessOutput(
-        many=True, help_text="Of each tool, in the agent's default environment, else outside of all."
+        many=True,
+        help_text="The readiness of each tool in the agent's default environment, else outside of all "
+        "environments.",
     )
-    rehearsals = RehearsedOutput(many=True, help_text="Of each agent of the tree that is rehearsed.")
+    rehearsals = RehearsedOutput(
+        many=True, help_text="The test results of each agent of the tree that has tests."
+    )
     tokens = serializers.SerializerMethodField(
-        help_text="By format, of all that the agent itself shows at once."
+        help_text="By format, the tokens of everything that the agent itself shows at once."
     )
 
     @extend_schema_field(serializers.DictField(child=TokensOutput()))

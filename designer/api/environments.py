@@ -150,7 +150,7 @@ class BindingOutput(serializers.Serializer[Any]):
     )
     digest = serializers.CharField(
         source="pin.version.digest",
-        help_text="Of its signature, which is the same in each environment.",
+        help_text="The digest of its signature, the same in each environment.",
     )
     code = serializers.CharField(source="resolution.fault.code", default="")
     message = serializers.CharField(source="resolution.fault.message", default="")

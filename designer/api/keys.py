@@ -68,7 +68,8 @@ class KeyOutput(ModelOutput[ApiKey]):
         help_text="It has no secret: it is for clients that its owner signs in at the identity provider.",
     )
     agents = serializers.SerializerMethodField(
-        help_text="Those that are named for it, as far as you may see them; null when it is not narrowed."
+        help_text="The agents that are named for it, as far as you may see them; null if the key is not"
+        " limited to agents."
     )
 
     class Meta:

@@ -86,8 +86,8 @@ class LockFile(Input):
     bindings = LockedBinding(
         many=True,
         required=False,
-        help_text="What ran when the release was published, where that is not the vendor. Absent: all ran "
-        "at their vendors.",
+        help_text="What ran when the release was published, for each tool that did not run at its "
+        "vendor. Absent: all ran at their vendors.",
     )
 
 
@@ -231,7 +231,9 @@ class ReceiptOutput(ModelOutput[Receipt]):
     key = serializers.CharField(source="key.name")
     owner = serializers.CharField(source="key.user.username")
     release = serializers.IntegerField(source="release.number")
-    channel = serializers.CharField(help_text="By which it was asked for; empty for a number or a digest.")
+    channel = serializers.CharField(
+        help_text="The channel by which it was requested; empty for a number or a digest."
+    )
     surface = serializers.CharField(
         help_text="The name of a format, or `bundle`, `agents`, `procedures`, `lock`, `invoke`, `serve/mcp`; "
         "behind the slug of a sub-agent if it is about that one: `refills/mcp`."
@@ -257,7 +259,7 @@ class ReceiptOfKeyOutput(ReceiptOutput):
     agent = serializers.SlugField(source="release.agent.slug")
     key_id = serializers.IntegerField()
     live = serializers.IntegerField(allow_null=True)
-    behind = serializers.SerializerMethodField(help_text="By how many releases `live` is ahead.")
+    behind = serializers.SerializerMethodField(help_text="The number of releases by which `live` is ahead.")
 
     class Meta(ReceiptOutput.Meta):
         fields = ["agent", "key_id", "live", "behind", *ReceiptOutput.Meta.fields]
@@ -271,7 +273,8 @@ class ReceiptFilter(serializers.Serializer[Any]):
     key = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False, help_text="Its id.")
     behind = serializers.BooleanField(required=False, help_text="Only if `live` points to a newer release.")
     past = serializers.BooleanField(
-        required=False, help_text="What each key has read before, too, and keys that work no more."
+        required=False,
+        help_text="Include what each key has read before, and keys that were revoked or have expired.",
     )
 
 

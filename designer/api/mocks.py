@@ -60,7 +60,9 @@ class MockSituation(Input):
     )
     message = serializers.CharField(required=False, allow_blank=True, max_length=500)
     parameter_errors = serializers.DictField(
-        child=serializers.CharField(), required=False, help_text="Of invalid_input: by input, why."
+        child=serializers.CharField(),
+        required=False,
+        help_text="Of invalid_input: the reason for each refused input.",
     )
     hint = serializers.CharField(
         required=False, allow_blank=True, max_length=4000, help_text="Of can_retry and fails_first."
@@ -75,7 +77,7 @@ class MockSituation(Input):
         required=False,
         min_value=1,
         max_value=situations.MAX_TIMES,
-        help_text="Of fails_first: how many calls of one caller fail before the others go on.",
+        help_text="Of fails_first: the number of calls of one caller that fail before the others succeed.",
     )
     provider = serializers.CharField(required=False, max_length=100, help_text="Of authorization.")
     polls = serializers.IntegerField(
@@ -154,7 +156,7 @@ class MockAnswerOutput(serializers.Serializer[Any]):
 class MockCallOutput(serializers.Serializer[Any]):
     call = serializers.IntegerField(source="pk")
     tool = serializers.SerializerMethodField(
-        help_text="As the agent calls it; empty for one that it has no more."
+        help_text="As the agent calls it; empty for a tool that the agent no longer has."
     )
     arguments = serializers.DictField()
     outcome = serializers.CharField(help_text="Empty until it is finished.")

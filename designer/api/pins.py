@@ -55,7 +55,9 @@ class PinChange(RetryChange, VersionChoice):
         "call is made with its values, and a model is not shown that input. Null leaves it to each call.",
     )
     alias = Alias(
-        required=False, allow_blank=True, help_text="Empty goes back to the name derived from the vendor's."
+        required=False,
+        allow_blank=True,
+        help_text="An empty text restores the name that is derived from the vendor's.",
     )
 
 

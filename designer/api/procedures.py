@@ -37,7 +37,7 @@ class LintRemarkOutput(serializers.Serializer[Any]):
         allow_null=True, help_text="The tool of the catalog with that name, if only one has it: pin it."
     )
     instead = serializers.CharField(
-        allow_blank=True, help_text="The name of the agent's that was probably meant."
+        allow_blank=True, help_text="The agent's name that was probably intended."
     )
 
 

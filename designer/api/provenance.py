@@ -45,7 +45,9 @@ class ReceivedTool(serializers.Serializer[Any]):
     accepted = ApprovalOutput(
         allow_null=True, help_text="Null where the endpoint's policy let the version through by itself."
     )
-    worded = ApprovalOutput(allow_null=True, help_text="Who wrote our words last, where there are any.")
+    worded = ApprovalOutput(
+        allow_null=True, help_text="The user who last edited the tuned texts, if there are any."
+    )
 
 
 class ReceivedOutput(serializers.Serializer[Any]):

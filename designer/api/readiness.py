@@ -25,7 +25,7 @@ class ReadinessStateOutput(serializers.Serializer[Any]):
 class ToolReadinessOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(help_text="The agent of the tree that shows the tool.")
     tool = serializers.CharField(source="name", help_text="As a model knows it.")
-    state = ReadinessStateOutput(help_text="The worst of what is true of the tool there.")
+    state = ReadinessStateOutput(help_text="The worst state of the tool there.")
 
 
 class ToolStatesOutput(ToolReadinessOutput):

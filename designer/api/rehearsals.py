@@ -46,7 +46,7 @@ class RehearsalChange(ModelChange):
 
 class ExpectedOutput(serializers.Serializer[Any]):
     tool = serializers.CharField(
-        allow_blank=True, help_text="By its name of now; empty where the agent does not show it any more."
+        allow_blank=True, help_text="The current name; empty if the agent does not show it any more."
     )
     inputs = serializers.DictField()
 
@@ -89,7 +89,7 @@ class FlipOutput(serializers.Serializer[Any]):
     says = serializers.CharField()
     expected = serializers.CharField(allow_blank=True)
     chosen = serializers.CharField(allow_blank=True)
-    before = serializers.CharField(allow_blank=True, help_text="What was chosen before.")
+    before = serializers.CharField(allow_blank=True, help_text="The earlier choice.")
     better = serializers.BooleanField(help_text="Whether it is answered as expected now.")
 
 
@@ -138,15 +138,15 @@ class GateOutput(serializers.Serializer[Any]):
 
 class RehearsalRunOutput(FigureOutput):
     id = serializers.IntegerField()
-    judge = serializers.CharField(help_text="`built-in`, or the id of the judge that was asked.")
+    judge = serializers.CharField(help_text="`built-in`, or the id of the judge.")
     model = serializers.CharField(allow_blank=True)
     input_tokens = serializers.IntegerField(allow_null=True, help_text="As the judge counts; null if not.")
     output_tokens = serializers.IntegerField(allow_null=True)
     status = serializers.ChoiceField(["queued", "running", "succeeded", "failed"])
     message = serializers.CharField(allow_blank=True, help_text="Why the run failed.")
-    digest = serializers.CharField(help_text="Of all that the judge was shown and asked.")
-    before = FigureOutput(allow_null=True, help_text="Of the run before this one by the same judge.")
-    flips = FlipOutput(many=True, help_text="What is answered otherwise than in the run before.")
+    digest = serializers.CharField(help_text="The digest of everything that the judge was sent.")
+    before = FigureOutput(allow_null=True, help_text="The rate of the run before this one by the same judge.")
+    flips = FlipOutput(many=True, help_text="The sentences whose answer differs from that of the run before.")
     results = AnswerOutput(many=True)
     created_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField(allow_null=True)

@@ -39,7 +39,7 @@ SUB = OpenApiParameter(
 class ReleasedTransferOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(help_text="The sub-agent that takes over.")
     name = serializers.CharField(help_text="What a model calls it.")
-    description = serializers.CharField(help_text="When to hand over.")
+    description = serializers.CharField(help_text="When to transfer.")
 
 
 class ReleasedAgentOutput(serializers.Serializer[Any]):

@@ -82,10 +82,11 @@ class ReleaseDiffOutput(serializers.Serializer[Any]):
         source="changes.own.context", many=True, help_text="Prompts and resources."
     )
     agents = AgentChangeOutput(
-        source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
+        source="changes.agents", many=True, help_text="Sub-agents that differ, the removed ones first."
     )
     bindings = BindingChangeOutput(
-        many=True, help_text="Tools that something else ran in the default environment when it was published."
+        many=True,
+        help_text="Tools for which something else ran in the default environment when it was published.",
     )
 
 

@@ -130,7 +130,7 @@ class WireOutput(serializers.Serializer[Any]):
     """
 
     kind = serializers.ChoiceField(
-        choices=[transfers.KIND], required=False, help_text="A transfer hands over to `agent`."
+        choices=[transfers.KIND], required=False, help_text="A transfer passes the conversation to `agent`."
     )
     agent = serializers.SlugField(required=False, help_text="The sub-agent that takes over.")
 

@@ -41,7 +41,7 @@ class SavingOutput(serializers.Serializer[Any]):
     )
     message = serializers.CharField()
     text = serializers.CharField(allow_blank=True, help_text="A value that is possible there.")
-    tokens = serializers.IntegerField(help_text="What that saves.")
+    tokens = serializers.IntegerField(help_text="The tokens that this saves.")
 
 
 class FormatBudgetOutput(serializers.Serializer[Any]):

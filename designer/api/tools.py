@@ -84,7 +84,7 @@ class ToolDetailOutput(ModelOutput[Tool]):
     effect = serializers.SerializerMethodField(help_text="The worst that a call of `effective` does.")
     signature = serializers.SerializerMethodField(help_text="The vendor's own, of the current version.")
     effective = serializers.SerializerMethodField(
-        help_text="What agents are shown of it, before any words of their own."
+        help_text="The texts that agents see, before tunings of their own."
     )
     versions = serializers.SerializerMethodField()
     findings = serializers.SerializerMethodField()
@@ -94,8 +94,8 @@ class ToolDetailOutput(ModelOutput[Tool]):
         default=None,
         allow_null=True,
         read_only=True,
-        help_text="Calls of this tool are answered at once until then: the vendor asked to wait, or did not "
-        "answer five in a row.",
+        help_text="Until then calls of this tool fail at once, because the vendor asked for a pause or "
+        "did not answer five in a row.",
     )
     used_by_others = serializers.SerializerMethodField(
         help_text="How many agents of teams that you are not in use it as well."

@@ -40,7 +40,7 @@ class ParameterTuning(Input):
     name = serializers.CharField(
         required=False,
         max_length=model_names.MAX_LENGTH,
-        help_text="What a model calls it; the vendor is sent its own name.",
+        help_text="The model's name for it; the vendor is sent the vendor's name.",
     )
     description = _words()
     hidden = serializers.BooleanField(required=False)
@@ -111,7 +111,7 @@ class TuningOutput(serializers.Serializer[Any]):
     remarks = serializers.ListField(
         child=serializers.CharField(),
         read_only=True,
-        help_text="What a person should know: effects that we state less cautiously than the vendor.",
+        help_text="A warning for people: effects that the tuning states less cautiously than the vendor.",
     )
 
 
@@ -137,7 +137,7 @@ class WordsOutput(serializers.Serializer[Any]):
         allow_null=True, required=False, help_text="The name of the version whose words were replaced."
     )
     against_ordinal = serializers.IntegerField(
-        required=False, help_text="In its place, in entries from before versions went by their names."
+        required=False, help_text="In place of it, in entries from before versions had names."
     )
 
     def to_representation(self, instance: dict[str, Any]) -> dict[str, Any]:

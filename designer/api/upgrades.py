@@ -62,7 +62,7 @@ _MEMBERS = {
     "to_name": serializers.CharField(),
     "class": serializers.ChoiceField(choices=diff.CLASSES),
     "is_safe": serializers.BooleanField(
-        help_text="It may move, nothing breaks, nothing is riskier, and no tuned words are lost."
+        help_text="The pin may move, and nothing breaks, becomes riskier, or loses tuned texts."
     ),
     "refusal": serializers.CharField(
         help_text="Why the pin cannot be moved: its agent may not use the vendor any more, or the version "
@@ -78,7 +78,7 @@ UpgradeMovedOutput = type(
     _MEMBERS
     | {
         "new_name": serializers.CharField(help_text="What the model calls the tool after the move."),
-        "moved": serializers.BooleanField(help_text="In a dry run, whether it would be."),
+        "moved": serializers.BooleanField(help_text="In a dry run, whether the pin would move."),
         "error": NotPinnedOutput(allow_null=True),
     },
 )
@@ -92,7 +92,7 @@ class WantedMove(VersionChoice):
 class UpgradeMovesInput(Input):
     moves = serializers.ListField(child=WantedMove(), required=False, max_length=pins.MAX_PINS_PER_REQUEST)
     all_safe = serializers.BooleanField(
-        default=False, help_text="Every pin that is behind and whose move is safe, beside those in `moves`."
+        default=False, help_text="Besides those in `moves`, every pin that is behind and whose move is safe."
     )
     dry_run = serializers.BooleanField(default=False, help_text="Answers the same and moves nothing.")
 

@@ -72,7 +72,7 @@ class CallErrorOutput(serializers.Serializer[Any]):
     )
     step = serializers.IntegerField(required=False, help_text="Of the activity that ran; counted from 1.")
     vendor = VendorErrorOutput(
-        required=False, help_text="The vendor's own code, where it has one: it means nothing among ours."
+        required=False, help_text="The vendor's own code, if it has one. It is not one of Pegboard's codes."
     )
 
 
@@ -81,9 +81,9 @@ class RetryOutput(serializers.Serializer[Any]):
         help_text="The same call may be sent again: the vendor allows it, or the tool surely did not "
         "run, or running it twice does no harm."
     )
-    after_ms = serializers.IntegerField(allow_null=True, help_text="How long the vendor asks to wait first.")
-    is_transient = serializers.BooleanField(help_text="What failed is expected to pass by itself.")
-    hint = serializers.CharField(help_text="What a model should read before it tries again; may be empty.")
+    after_ms = serializers.IntegerField(allow_null=True, help_text="The time to wait that the vendor states.")
+    is_transient = serializers.BooleanField(help_text="The failure is expected to pass by itself.")
+    hint = serializers.CharField(help_text="The vendor's text for the model before a retry; may be empty.")
 
 
 class AskOutput(serializers.Serializer[Any]):

@@ -39,7 +39,7 @@ class EndpointSecretOutput(ModelOutput[EndpointSecret]):
 class VaultOutput(serializers.Serializer[Any]):
     secrets = EndpointSecretOutput(many=True)
     missing = serializers.ListField(
-        child=serializers.CharField(), help_text="Names that tools ask for and nothing was entered for."
+        child=serializers.CharField(), help_text="Names that tools request and for which nothing was entered."
     )
 
 

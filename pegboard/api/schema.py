@@ -51,8 +51,8 @@ class ErrorSerializer(serializers.Serializer[Any]):
 class DifferenceSerializer(serializers.Serializer[Any]):
     path = serializers.CharField(help_text="The member, such as name or policy.breaking.")
     before = serializers.JSONField(help_text="Where you started; null if that is unknown.")
-    theirs = serializers.JSONField(help_text="What is there now.")
-    yours = serializers.JSONField(help_text="What you sent.")
+    theirs = serializers.JSONField(help_text="The current value.")
+    yours = serializers.JSONField(help_text="The value that you sent.")
 
 
 class ConflictSerializer(ErrorSerializer):

@@ -116,7 +116,7 @@ class RuntimeCallInput(CallInput):
         max_length=MAX_REASONING_LENGTH,
         allow_blank=True,
         required=False,
-        help_text="Why the model makes this call, in its own words. Kept with the call, for people to read.",
+        help_text="The model's reason for this call, stored with it for people to read.",
     )
     environment = serializers.CharField(
         max_length=30,
@@ -165,7 +165,7 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(
         allow_null=True, help_text="The sub-agent that takes over; null unless the outcome is `transfer`."
     )
-    next = NextOutput(allow_null=True, help_text="What a model is shown from now on, after a transfer.")
+    next = NextOutput(allow_null=True, help_text="The tools that a model sees from now on, after a transfer.")
     outputs = serializers.DictField()
     parsed = serializers.DictField(help_text="The parsed values of those outputs that are JSON in a text.")
     outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
@@ -181,7 +181,8 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     )
     environment = serializers.CharField(help_text="The one that it ran in; empty for none.")
     activity = serializers.CharField(
-        help_text="What ran in place of a vendor, by its name; empty for a vendor, and where nothing ran."
+        help_text="The name of the activity that ran in place of a vendor; empty for a vendor, and if "
+        "nothing ran."
     )
     reasoning = serializers.CharField(help_text="The model's reason for the call; may be empty.")
     thread = serializers.UUIDField(allow_null=True, help_text="The thread that it was made on.")
@@ -190,7 +191,8 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     )
     duration_ms = serializers.IntegerField(allow_null=True)
     callback_secret = serializers.CharField(
-        required=False, help_text="In the answer to a call with a `callback` alone: what signs its POST."
+        required=False,
+        help_text="Only in the answer to a call with a `callback`: the secret that signs its POST.",
     )
 
 

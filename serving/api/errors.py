@@ -24,7 +24,7 @@ class ErrorKindOutput(serializers.Serializer[Any]):
         allow_null=True, help_text="It is expected to pass by itself; null where that is not known."
     )
     details_schema = serializers.JSONField(
-        allow_null=True, help_text="A JSON Schema of what comes beside the sentence; null where nothing does."
+        allow_null=True, help_text="A JSON Schema of the details of the error; null if there are none."
     )
 
 

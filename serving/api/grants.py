@@ -38,15 +38,15 @@ class GrantOutput(serializers.Serializer[Any]):
     )
     refused_scopes = serializers.ListField(
         child=serializers.CharField(),
-        help_text="What the user was asked for last, and the provider did not grant. Tools that need none of "
-        "it run.",
+        help_text="The scopes that were requested last and that the provider did not grant. Tools that "
+        "need none of them run.",
     )
     state = serializers.ChoiceField(choices=GrantState.choices)
-    message = serializers.CharField(help_text="What the last look at it met; may be empty.")
+    message = serializers.CharField(help_text="The problem that the last check of it met; may be empty.")
     opened_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField(allow_null=True, help_text="Until when the user may answer.")
     settled_at = serializers.DateTimeField(allow_null=True)
-    call = serializers.IntegerField(allow_null=True, help_text="The call that asked for it last.")
+    call = serializers.IntegerField(allow_null=True, help_text="The call that requested it last.")
 
 
 def document(grant: UserGrant, slugs: dict[int, str]) -> dict[str, Any]:

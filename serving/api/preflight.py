@@ -42,12 +42,12 @@ class ReadinessOutput(serializers.Serializer[Any]):
     tool = serializers.CharField(help_text="As a model knows it.")
     runs = serializers.ChoiceField(
         choices=["vendor", "activity", "latent", "nothing"],
-        help_text="What would: its vendor, an activity, the model itself, or nothing.",
+        help_text="What would run: its vendor, an activity, the model itself, or nothing.",
     )
     activity = serializers.CharField(help_text="The name of the activity; else empty.")
     can_run = serializers.BooleanField()
     obstacles = ObstacleOutput(many=True)
-    state = ReadinessStateOutput(help_text="The worst of what is true of the tool there.")
+    state = ReadinessStateOutput(help_text="The worst state of the tool there.")
 
 
 class PreflightOutput(serializers.Serializer[Any]):
@@ -55,7 +55,9 @@ class PreflightOutput(serializers.Serializer[Any]):
     served_at = serializers.URLField(
         help_text="Where it is served under the name that was asked; a protocol's name follows: `mcp`."
     )
-    environment = serializers.CharField(help_text="In which the tools would run; empty for none.")
+    environment = serializers.CharField(
+        help_text="The environment in which the tools would run; empty for none."
+    )
     can_run = serializers.BooleanField(help_text="Whether every tool can.")
     tools = ReadinessOutput(many=True)
 

@@ -33,7 +33,7 @@ DEFAULT_HISTORY = 10
 
 class ThreadInput(Input):
     id = serializers.UUIDField(
-        required=False, help_text="Of your choice. The same request sent again with it begins no second one."
+        required=False, help_text="An id of your choice. The same request with it starts no second thread."
     )
     metadata = serializers.DictField(required=False, help_text="Yours; the vendor keeps it with the thread.")
 
@@ -49,7 +49,7 @@ class ThreadRow(serializers.Serializer[Any]):
     )
     requested_by = serializers.CharField()
     created_at = serializers.DateTimeField()
-    used_at = serializers.DateTimeField(help_text="When the last call on it was asked for.")
+    used_at = serializers.DateTimeField(help_text="When the last call on it was requested.")
 
 
 class ThreadNoteOutput(serializers.Serializer[Any]):
@@ -65,7 +65,9 @@ class StateOutput(serializers.Serializer[Any]):
     values = serializers.JSONField(allow_null=True)
     messages = serializers.ListField(child=serializers.JSONField(), allow_null=True)
     metadata = serializers.DictField()
-    checkpoint = serializers.CharField(help_text="By which `before` names an earlier state; may be empty.")
+    checkpoint = serializers.CharField(
+        help_text="The name of this state, with which `before` requests earlier ones; may be empty."
+    )
     notes = ThreadNoteOutput(many=True)
 
 
