@@ -11,7 +11,7 @@ from core.translatable import mark
 from people import audit
 
 
-def record_reading(run: Run, counts: Mapping[str, int]) -> None:
+def record_run(run: Run, counts: Mapping[str, int]) -> None:
     """Record the changes of a run. A run without changes has no entry."""
     raised = Finding.objects.filter(run=run).count()
     changed = {name: count for name, count in {**counts, "findings": raised}.items() if count}

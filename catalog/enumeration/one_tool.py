@@ -245,7 +245,7 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetche
                 if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
                     outbox.review_waits(run.endpoint_id)
                 _forget_page(run, item)
-                worker_audit.record_reading(run, {"changed": harvest.changed})
+                worker_audit.record_run(run, {"changed": harvest.changed})
                 return Fetched()
             # No new version, or a document that the catalog refuses, which the next run reports.
             transaction.set_rollback(True)

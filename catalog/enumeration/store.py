@@ -157,7 +157,7 @@ def _succeed(run: Run, harvest: Harvest) -> None:
         is_live = Endpoint.objects.filter(pk=run.endpoint_id, removed_at=None).exists()
         raise EndpointMovedError if is_live else EndpointRemovedError
     counts = {"added": harvest.added, "changed": harvest.changed}
-    worker_audit.record_reading(
+    worker_audit.record_run(
         run, {**counts, "withdrawn": len(harvest.missing), "returned": len(harvest.returned)}
     )
     worker_audit.record_recovery(run)
