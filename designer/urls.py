@@ -183,6 +183,7 @@ urlpatterns = [
     path(f"{PROCEDURE}remove/", procedures.procedure_remove, name="procedure-remove"),
     path(f"{PROCEDURE}restore/", procedures.procedure_restore, name="procedure-restore"),
     path(f"{PROCEDURE}tools/", procedures.procedure_tools, name="procedure-tools"),
+    path(f"{PROCEDURE}tools/<int:pk>/", procedures.procedure_tool, name="procedure-tool"),
     path(f"{PROCEDURE}unpin/", procedures.procedure_unpin, name="procedure-unpin"),
     path("agents/<slug:slug>/rehearsals/", rehearsals.rehearsals, name="rehearsals"),
     path("agents/<slug:slug>/rehearsals/gate/", rehearsals.rehearsals_gate, name="rehearsals-gate"),

@@ -18,6 +18,7 @@ from catalog.models import Tool
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import listing
 from catalog.search.tool_query import Query
+from catalog.templatetags.display import cut_short
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
 from core.errors import DomainError
@@ -32,11 +33,13 @@ from designer.procedures.checking import CheckedProcedures
 from designer.procedures.issues import Issue
 from designer.rehearsals.current import read_tests
 from designer.signatures import model_names
+from designer.signatures.effective import Effective, EffectiveInput
 from designer.views import agent_panes
 from designer.views.chosen_agent import find_agent
 from people.audit import edit_conflicts
 from people.models import Role, User
 from people.permissions import person, requires, requires_post
+from protocols.signature import Parameter
 
 # Another user's draft that is older than this is no sign that the user is at work.
 AT_WORK = timedelta(minutes=10)
@@ -44,6 +47,7 @@ AT_WORK = timedelta(minutes=10)
 # description.
 MAX_OFFERED = 6
 MAX_SENTENCE = 160
+MAX_BRIEF = 120  # characters of the description of an input
 
 
 @requires(write=Role.DESIGNER)
@@ -168,8 +172,12 @@ def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 @requires(Role.DESIGNER)
 @require_GET
 def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """Tools of the catalog that the agent has not pinned, best first, for what is typed behind an @."""
+    """What the editor completes: with `own`, the agent's tools; else tools of the catalog that it has not
+    pinned, best first, for what is typed behind an @.
+    """
     agent = _procedure(request, slug, procedure).agent
+    if "own" in request.GET:
+        return JsonResponse({"tools": _completed_tools(agent)})
     within = agent_vendors.allowed_for(agent).keys
     query = Query(
         q=request.GET.get("q", ""), status=(ToolStatus.ACTIVE,), within=within, limit=2 * MAX_OFFERED
@@ -186,6 +194,23 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
         if row["id"] not in pinned and not row["is_stopped"]
     ]
     return JsonResponse({"tools": offers[:MAX_OFFERED]})
+
+
+@requires(Role.VIEWER)
+@require_GET
+def procedure_tool(request: HttpRequest, slug: str, procedure: str, pk: int) -> HttpResponse:
+    """The inputs and outputs of one tool beside the editor, when a user opens it: required inputs first."""
+    agent = _procedure(request, slug, procedure).agent
+    pin = get_object_or_404(pinned_signatures.pinned([agent]), pk=pk)
+    shown = pinned_signatures.effective_of(pin)
+    context = {
+        "agent": agent,
+        "pin": pin,
+        "shown": shown,
+        "inputs": _required_first(shown),
+        "tokens": token_budget.tokens(shown),
+    }
+    return render(request, "designer/_procedure_tool.html", context)
 
 
 @requires(Role.DESIGNER)
@@ -383,22 +408,50 @@ def _remarks(checked: CheckedProcedures, row: Procedure, user: User) -> dict[str
 
 
 def _tools(pins: Iterable[Pin], checked: CheckedProcedures) -> dict[str, Any]:
-    """The agent's tools and sub-agents for the side pane: required inputs first."""
-    tools: list[Mapping[str, Any]] = []
-    for pin in (pin for pin in pins if pin.tool.kind == ItemKind.TOOL):
-        signature = pinned_signatures.effective_of(pin)
-        inputs = sorted(signature.inputs, key=lambda each: not each.is_required)
-        names = checked.vocabulary.by_pin[pin.pk]
-        tools.append(
-            {
-                "pin": pin,
-                "shown": signature,
-                "inputs": inputs,
-                "tokens": token_budget.tokens(signature),
-                "state": names.state,
-            }
-        )
+    """The agent's tools and sub-agents for the side pane."""
+    tools: list[Mapping[str, Any]] = [
+        {
+            "pin": pin,
+            "effect": pinned_signatures.effective_of(pin).annotations.effect,
+            "state": checked.vocabulary.by_pin[pin.pk].state,
+        }
+        for pin in pins
+        if pin.tool.kind == ItemKind.TOOL
+    ]
     return {"tools": tools, "children": [names for names in checked.vocabulary.agents if not names.state]}
+
+
+def _required_first(shown: Effective) -> list[EffectiveInput]:
+    return sorted(shown.inputs, key=lambda each: not each.is_required)
+
+
+def _completed_tools(agent: Agent) -> list[dict[str, Any]]:
+    """Return the agent's tools and sub-agents as static/js/procedure.js completes them."""
+    pin_rows = pinned_signatures.read_items([agent])
+    required = _("required")
+    tools: list[dict[str, Any]] = []
+    for pin in (pin for pin in pin_rows if pin.tool.kind == ItemKind.TOOL):
+        shown = pinned_signatures.effective_of(pin)
+        inputs = [
+            {
+                "name": row.alias,
+                "isRequired": row.is_required,
+                "says": (f"{required} · " if row.is_required else "") + _brief(row.parameter),
+            }
+            for row in _required_first(shown)
+        ]
+        outputs = [{"name": row.alias, "says": _brief(row.parameter)} for row in shown.outputs]
+        says = cut_short(shown.description, MAX_SENTENCE)
+        tools.append({"name": shown.name, "says": says, "inputs": inputs, "outputs": outputs})
+    names = vocabulary.vocabulary_of(agent, pins=pin_rows)
+    for child in (child for child in names.agents if not child.state):
+        says = _("Hands over to %(title)s.") % {"title": child.title}
+        tools.append({"name": child.name, "says": says, "inputs": [], "outputs": []})
+    return tools
+
+
+def _brief(parameter: Parameter) -> str:
+    return cut_short(parameter.description, MAX_BRIEF)
 
 
 def _state_of(row: Procedure, number: int) -> str:

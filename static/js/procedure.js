@@ -6,24 +6,15 @@ const edit = (box, signal) => {
   const MOST_OFFERED = 40;
   const on = (type, act) => document.addEventListener(type, act, { signal });
 
-  const says = (element) => element.dataset.says || element.title;
-  const members = (card, kind) =>
-    [...card.querySelectorAll(`[data-${kind}]`)].map((each) => {
-      const isRequired = "required" in each.dataset;
-      return { name: each.dataset[kind], isRequired, says: (isRequired ? `${frame.dataset.required} · ` : "") + says(each) };
-    });
   let tools = [];
-  let named = new Map();
-  const readTools = () => {
-    tools = [...document.querySelectorAll("[data-tool]")].map((card) => ({
-      name: card.dataset.tool,
-      says: says(card),
-      inputs: members(card, "input"),
-      outputs: members(card, "output"),
-    }));
+  let named = null;
+  const readTools = async () => {
+    const reply = await fetch(`${frame.dataset.offers}?own=1`).catch(() => null);
+    if (!reply?.ok) return;
+    tools = (await reply.json()).tools;
     named = new Map(tools.map((tool) => [tool.name.toLowerCase(), tool]));
+    draw();
   };
-  readTools();
 
   /* The grammar of designer/procedures/references.py. */
   const NAME = String.raw`[A-Za-z_][\w-]*`;
@@ -36,6 +27,7 @@ const edit = (box, signal) => {
   );
   const kindOf = (match) => {
     if (match[0].startsWith("{")) return "is-item";
+    if (!named) return null;
     const tool = named.get(match[1].toLowerCase());
     if (match[3] !== undefined && !tool) return null;
     if (!tool) return "is-unknown";
@@ -132,14 +124,14 @@ const edit = (box, signal) => {
       return rows.map((row) => ({ ...row, text: `${row.name}()`, from: to - match[1].length - 1, to }));
     }
     match = before.match(/([A-Za-z_][\w-]*)\((?:[^()\n]+, ?)?([\w-]*)$/);
-    let tool = match && named.get(match[1].toLowerCase());
+    let tool = match && named?.get(match[1].toLowerCase());
     if (tool) {
       const closes = box.value[to] === ")" ? "" : ")";
       const empty = match[0].endsWith("(") ? [{ name: ")", says: frame.dataset.justTheTool, text: closes, from: to, to }] : [];
       return [...offer(match, tool.inputs, (row) => row.name + closes), ...empty];
     }
     match = before.match(/([A-Za-z_][\w-]*)\(\)\.([\w-]*)$/);
-    tool = match && named.get(match[1].toLowerCase());
+    tool = match && named?.get(match[1].toLowerCase());
     if (tool) return offer(match, tool.outputs, (row) => row.name);
     match = before.match(/\{([\w-]*)$/);
     if (match) return offer(match, items(), (row) => (box.value[to] === "}" ? row.name : `${row.name}}`));
@@ -303,10 +295,8 @@ const edit = (box, signal) => {
     grow();
   }
   draw();
-  on("htmx:oobAfterSwap", () => {
-    readTools();
-    draw();
-  });
+  readTools();
+  on("htmx:oobAfterSwap", readTools);
   on("htmx:afterSettle", (event) => {
     if (event.target.id === "remarks-box" && document.activeElement === document.body) box.focus({ preventScroll: true });
   });

@@ -43,12 +43,23 @@ def test_new_procedure_opens_in_the_editor_with_the_template(page, desk):
     assert "## Goal" in opened.content.decode()
 
 
-def test_editor_shows_names_remarks_and_the_tools_with_required_inputs(page, refill):
+def test_editor_shows_names_remarks_and_the_tools_with_required_inputs(page, refill, look_up):
     opened = page.get(PAGE)
     text = text_of(opened)
     assert "Call look_up()." in opened.content.decode()
     assert "“look_up()” needs “account_id”" in text
-    assert "account_id required" in text
+    # The inputs of a tool are loaded when it is opened.
+    card = f"{PAGE}tools/{look_up.pk}/"
+    assert f'data-tool="look_up" hx-get="{card}"' in opened.content.decode()
+    assert "account_id required" in text_of(page.get(card))
+    assert page.get(f"{PAGE}tools/{look_up.pk + 1}/").status_code == 404
+
+
+def test_the_editor_completes_the_agents_own_tools_with_required_inputs_first(page, refill):
+    (tool,) = page.get(f"{PAGE}tools/", {"own": "1"}).json()["tools"]
+    (account,) = tool["inputs"]
+    assert (tool["name"], account["name"], account["isRequired"]) == ("look_up", "account_id", True)
+    assert account["says"].startswith("required · ")
 
 
 def test_saving_says_what_is_next_and_stores_identities(page, refill, look_up):
