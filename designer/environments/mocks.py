@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy
 
 from catalog.models import Activity, ActivityVersion, Call
 from catalog.rules.sensitive_values import restore
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.errors import DomainError, invalid
 from designer.agents import agents
 from designer.environments import bound_tools, environments
@@ -306,9 +307,16 @@ def calls(agent: Agent, call_filter: CallFilter) -> QuerySet[Call]:
 
 def names(agent: Agent) -> dict[int, str]:
     """Return the names of the agent's tools and of its sub-agents' tools, by tool id."""
-    pins = Pin.objects.live().of_tools().filter(agent__in=agents.with_all_below([agent])[agent.pk])
-    sub_agent_names = pins.exclude(agent=agent).values_list("tool_id", "name")
-    return dict(sub_agent_names) | dict(pins.filter(agent=agent).values_list("tool_id", "name"))
+    tree = agents.with_all_below([agent])[agent.pk]
+    rows = _tool_names().rows(agents=[row.pk for row in tree])
+    # An agent's own name for a tool takes precedence.
+    return {tool: name for owner, tool, name in sorted(rows, key=lambda row: row[0] == agent.pk)}
+
+
+@cache
+def _tool_names() -> CompiledQuery[tuple[int, int, str]]:
+    pins = Pin.objects.live().of_tools().filter(is_any_of("designer_pin.agent_id", "agents"))
+    return CompiledQuery(pins.values_list("agent_id", "tool_id", "name"))
 
 
 def assertions_of(agent: Agent) -> list[Assertion]:
@@ -357,6 +365,8 @@ def check_assertions(agent: Agent, asserted: Sequence[Assertion], asked: CallFil
     """Check the assertions against the calls of the agent's mocks. A call and its continuations count as
     one.
     """
+    if not asserted:
+        return []
     tool_names = names(agent)
     newest = calls(agent, asked).order_by("-pk").values_list("pk", "tool_id", "outcome", "continues_id")
     first_call: dict[int, int] = {}

@@ -33,14 +33,23 @@ from people.models import User
 
 @dataclass(frozen=True, slots=True)
 class ReadinessReport:
-    """The pins of an agent and its sub-agents, each with its readiness in the default environment."""
+    """The pins of an agent and its sub-agents, each with its readiness in the default environment.
 
+    items: the pins with those of prompts and resources.
+    """
+
+    agent: Agent
+    items: Sequence[Pin]
     tools: Sequence[tuple[Pin, Readiness]]
     upgrades: Sequence[Upgrade]
 
     @property
     def ready(self) -> list[Readiness]:
         return [readiness for _, readiness in self.tools]
+
+    @property
+    def own_items(self) -> list[Pin]:
+        return [pin for pin in self.items if pin.agent_id == self.agent.pk]
 
 
 def assess_default(agent: Agent) -> ReadinessReport:
@@ -54,7 +63,7 @@ def assess_default(agent: Agent) -> ReadinessReport:
     environment = obstacles.default_place(publisher)
     by_environment = obstacles.of_tools(publisher, _tools(pins, newer), places=[environment])
     readiness = by_environment[environment.pk if environment else 0]
-    return ReadinessReport(list(zip(pins, readiness, strict=True)), newer)
+    return ReadinessReport(agent, items, list(zip(pins, readiness, strict=True)), newer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +85,10 @@ def assess_agent(agent: Agent, reader: User) -> AgentAssessment:
     """Return the readiness of the agent now. Issues of texts name other agents' tools that the reader may
     see.
     """
-    assessed, tests = assess_default(agent), read_tests(agent)
-    states = assess_procedures(assessed, tests, checking.check_agent(agent, reader))
+    assessed = assess_default(agent)
+    tests = read_tests(agent, assessed.own_items)
+    checked = checking.check_agent(agent, reader, pins=assessed.own_items)
+    states = assess_procedures(assessed, tests, checked)
     procedures = Procedure.objects.live().filter(agent=agent).values_list("pk", "slug")
     return AgentAssessment(
         tools=assessed.ready,

@@ -1,6 +1,6 @@
 """The text of one pinned tool in one format, as publishing now would write it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal
@@ -137,16 +137,20 @@ def find_text(name: str) -> Format:
     return format_
 
 
-def shown_tool(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTool:
-    """Build the tool's text. `tried`: texts that a designer has entered and not saved; None: the stored
-    ones.
+def shown_tool(
+    pin: Pin, format_: Format, tried: Words | None = None, pins: Iterable[Pin] | None = None
+) -> ShownTool:
+    """Build the tool's text.
 
+    tried: texts that a designer has entered and not saved; None: the stored ones.
+    pins: the agent's rows of `pinned_signatures.read_items`, if they were read.
     Raises DomainError for a prompt or a resource, which no format writes.
     """
     if pin.tool.kind != ItemKind.TOOL:
         message = _("Formats write tools. Prompts and resources are served over MCP.")
         raise DomainError("not_a_tool", message, status=409)
-    document = composition.tools_of(pin.agent, tried=None if tried is None else {pin.pk: tried})
+    tried_by_pin = None if tried is None else {pin.pk: tried}
+    document = composition.tools_of(pin.agent, tried=tried_by_pin, pins=pins)
     tool = next(tool.signature for tool in document.tools if tool.signature.name == pin.name)
     checked = carried(document, format_.limits)
     document_text = format_.write(checked.fitting)

@@ -1,9 +1,9 @@
 """The tests of an agent with their newest result, and whether the agent has changed since."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from designer.models import Agent, Rehearsal, RehearsalPlan
+from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
 from designer.rehearsals import plans, runs, sentences, shown
 from designer.rehearsals.results import Figure, Sentence, SentenceResult
 from designer.rehearsals.runs import RehearsalOutcome
@@ -38,9 +38,10 @@ class AgentTests:
         return Figure(sum(answer.right for answer in ran), len(ran))
 
 
-def read_tests(agent: Agent) -> AgentTests:
-    rows = list(sentences.sentences_of([agent]))
-    plan, shown_tools = plans.plan_of(agent), shown.tools_of_agents([agent])[agent.pk]
+def read_tests(agent: Agent, pins: Iterable[Pin] | None = None) -> AgentTests:
+    """Read the tests. `pins`: the agent's rows of `pinned_signatures.read_items`, if they were read."""
+    rows = sentences.read_sentences([agent])
+    plan, shown_tools = plans.plan_of(agent), shown.tools_of_agents([agent], pins)[agent.pk]
     current_sentences = shown_tools.sentences(rows)
     outcome = runs.newest_outcome(plan)
     is_current = outcome is not None and outcome.run.digest == shown.digest(

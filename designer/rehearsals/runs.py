@@ -39,7 +39,7 @@ class RehearsalOutcome:
 
 def run_built_in(agent: Agent, *, actor: User | None) -> RehearsalRun:
     """Run the tests of the current draft. Raises DomainError if the agent has none."""
-    rows = list(sentences.sentences_of([agent]))
+    rows = sentences.read_sentences([agent])
     if not rows:
         raise nothing_to_run()
     shown_tools = shown.tools_of_agents([agent])[agent.pk]
@@ -99,7 +99,7 @@ def rerun_if_changed(agent: Agent) -> RehearsalRun | None:
     """Run the tests again if the tools or sentences have changed since the newest run. Called in the
     background.
     """
-    rows = list(sentences.sentences_of([agent]))
+    rows = sentences.read_sentences([agent])
     if not rows:
         return None
     shown_tools = shown.tools_of_agents([agent])[agent.pk]

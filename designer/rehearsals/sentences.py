@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypedDict, Unpack
 
 import msgspec
@@ -12,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from catalog.rules.sensitive_values import restore
 from core.canonical_json import canonical
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.errors import DomainError, invalid
 from designer.agents import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
@@ -52,8 +54,22 @@ def sentences_of(agents: Collection[Agent]) -> QuerySet[Rehearsal]:
     """Return the agents' sentences in the order in which they were added, with the rows that `shown.Shown`
     needs.
     """
-    rows = Rehearsal.objects.filter(agent__in=agents).select_related("tool", "child")
-    return rows.order_by("agent", "pk")
+    return _with_targets(Rehearsal.objects.filter(agent__in=agents))
+
+
+def read_sentences(agents: Iterable[Agent]) -> list[Rehearsal]:
+    """Return the rows of `sentences_of`."""
+    return _of_agents().rows(agents=[agent.pk for agent in agents])
+
+
+@cache
+def _of_agents() -> CompiledQuery[Rehearsal]:
+    rows = Rehearsal.objects.filter(is_any_of("designer_rehearsal.agent_id", "agents"))
+    return CompiledQuery(_with_targets(rows))
+
+
+def _with_targets(rows: QuerySet[Rehearsal]) -> QuerySet[Rehearsal]:
+    return rows.select_related("tool", "child").order_by("agent", "pk")
 
 
 @transaction.atomic

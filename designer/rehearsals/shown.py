@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from catalog.models.tools import ItemKind
 from core.canonical_json import canonical
 from designer.agents import transfers
 from designer.exports.document import ReleasedSubAgent, ReleasedTransfer
 from designer.exports.transfers import signature_of
-from designer.models import Agent, Rehearsal, Transfer
+from designer.models import Agent, Pin, Rehearsal, Transfer
 from designer.pins import pinned_signatures
 from designer.rehearsals.results import Sentence
 from designer.signatures.effective import Effective
@@ -46,11 +47,15 @@ class ShownTools:
         ]
 
 
-def tools_of_agents(agents: Sequence[Agent]) -> dict[int, ShownTools]:
-    """Return the tools of each agent as publishing now would write them, in two queries."""
+def tools_of_agents(agents: Sequence[Agent], pins: Iterable[Pin] | None = None) -> dict[int, ShownTools]:
+    """Return the tools of each agent as publishing now would write them, in two queries.
+
+    pins: the agents' rows of `pinned_signatures.read_items`, if they were read.
+    """
     tools: dict[int, list[tuple[int, Effective]]] = {agent.pk: [] for agent in agents}
     vendors: dict[int, dict[str, str]] = {agent.pk: {} for agent in agents}
-    for pin in pinned_signatures.read_tools(agents):
+    items = pinned_signatures.read_items(agents) if pins is None else pins
+    for pin in (pin for pin in items if pin.tool.kind == ItemKind.TOOL):
         tools[pin.agent_id].append((pin.tool_id, pinned_signatures.effective_of(pin)))
         vendor = pin.tool.endpoint.vendor
         vendors[pin.agent_id][pin.name] = "" if vendor.is_own else vendor.name

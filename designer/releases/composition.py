@@ -93,12 +93,15 @@ def number_after(agent: Agent, newest: int) -> int:
     return max(agent.numbers_used, newest) + 1
 
 
-def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> ReleaseDocument:
-    """Return the agent's document without procedures and sub-agents. `tried`: texts by pin that replace the
-    stored ones.
+def tools_of(
+    agent: Agent, *, tried: Mapping[int, Words] | None = None, pins: Iterable[Pin] | None = None
+) -> ReleaseDocument:
+    """Return the agent's document without procedures and sub-agents.
+
+    tried: texts by pin that replace the stored ones. pins: the rows of `read_items`, if they were read.
     """
-    pins = pinned_signatures.read_tools([agent])
-    tools = (released_tool(pin, (tried or {}).get(pin.pk)) for pin in pins)
+    items = pinned_signatures.read_items([agent]) if pins is None else pins
+    tools = (released_tool(pin, (tried or {}).get(pin.pk)) for pin in items if pin.tool.kind == ItemKind.TOOL)
     return ReleaseDocument(
         schema=release_document.SCHEMA,
         agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from django.urls import reverse
 
@@ -10,6 +11,7 @@ from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from catalog.rules import diff as signature_diff
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.translatable import Wording, join_sentences
 from core.translatable import mark as _
 from designer import exports
@@ -259,6 +261,15 @@ def _check_procedures(
         yield Check(code="procedures", severity="ok", message=message)
 
 
+@cache
+def _signatures() -> CompiledQuery[tuple[int, int, str]]:
+    rows = ToolVersion.objects.filter(
+        is_any_of("catalog_toolversion.tool_id", "tools"),
+        is_any_of("catalog_toolversion.ordinal", "ordinals"),
+    )
+    return CompiledQuery(rows.values_list("tool_id", "ordinal", "signature"))
+
+
 def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:
     """Return, by pin, what its version removes compared with the version in `base`, if they differ."""
     version_by_tool = {item.id: item.version for item in base.all_items}
@@ -274,11 +285,9 @@ def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[in
             )
             if old and old.digest != pin.version.digest:
                 moved.append((pin, old.ordinal))
-    rows = ToolVersion.objects.filter(
-        tool__in={pin.tool_id for pin, _old in moved}, ordinal__in={ordinal for _pin, ordinal in moved}
-    )
-    signatures = rows.values_list("tool_id", "ordinal", "signature")
-    texts = {(tool, ordinal): text for tool, ordinal, text in signatures} if moved else {}
+    tools, ordinals = [pin.tool_id for pin, _old in moved], list({ordinal for _pin, ordinal in moved})
+    signatures = _signatures().rows(tools=tools, ordinals=ordinals) if moved else []
+    texts = {(tool, ordinal): text for tool, ordinal, text in signatures}
     breaks_by_pin: dict[int, tuple[str, ...]] = {}
     for pin, ordinal in moved:
         if text := texts.get((pin.tool_id, ordinal)):

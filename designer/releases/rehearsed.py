@@ -62,7 +62,7 @@ def compare_tree(
     results. `old` is the document of `base`.
     """
     rows: defaultdict[int, list[Rehearsal]] = defaultdict(list)
-    for row in sentences.sentences_of([node.agent for node in tree]):
+    for row in sentences.read_sentences(node.agent for node in tree):
         rows[row.agent_id].append(row)
     if not rows:
         return {}
@@ -86,7 +86,7 @@ def run(agent: Agent, *, actor: User) -> RehearsalRun:
     The built-in judge runs at once, another one in the background. Raises DomainError if there is nothing to
     run.
     """
-    judge, rows = plans.plan_of(agent).asks, list(sentences.sentences_of([agent]))
+    judge, rows = plans.plan_of(agent).asks, sentences.read_sentences([agent])
     if judge is None:
         return runs.run_built_in(agent, actor=actor)
     if not rows:
@@ -131,7 +131,7 @@ def perform(agent_id: int, release_id: int) -> None:
     agent = Agent.objects.active().filter(pk=agent_id).first()
     if release is None or agent is None:
         return
-    rows = list(sentences.sentences_of([agent]))
+    rows = sentences.read_sentences([agent])
     question = _build_test_set(agent, release_document.decode(release.document), rows, None, release)
     if question and not _stored_runs([question]):
         runs.run_and_store(agent, question.tools, question.test_sentences, release=release.number)

@@ -278,17 +278,29 @@ def _procedures_naming(rows: Collection[Pin]) -> Mapping[int, list[Procedure]]:
     # By pin, in the order of the agent's procedures.
     if not rows:
         return {}
-    references = ProcedureReference.objects.filter(pin__in=rows, procedure__removed_at=None).order_by()
-    pairs = set(references.values_list("pin", "procedure"))
-    procedures = Procedure.objects.filter(pk__in={procedure for _, procedure in pairs})
+    pairs = set(_references().rows(pins=[pin.pk for pin in rows]))
     procedures_by_pin: defaultdict[int, list[Procedure]] = defaultdict(list)
     pins_of: defaultdict[int, list[int]] = defaultdict(list)
     for pin, procedure_id in pairs:
         pins_of[procedure_id].append(pin)
-    for procedure in procedures.only("slug", "title", "text", "position"):
+    for procedure in _procedures().rows(procedures=list(pins_of)) if pins_of else ():
         for pin in pins_of[procedure.pk]:
             procedures_by_pin[pin].append(procedure)
     return procedures_by_pin
+
+
+@cache
+def _references() -> CompiledQuery[tuple[int, int]]:
+    references = ProcedureReference.objects.filter(
+        is_any_of("designer_procedurereference.pin_id", "pins"), procedure__removed_at=None
+    )
+    return CompiledQuery(references.order_by().values_list("pin", "procedure"))
+
+
+@cache
+def _procedures() -> CompiledQuery[Procedure]:
+    procedures = Procedure.objects.filter(is_any_of("designer_procedure.id", "procedures"))
+    return CompiledQuery(procedures.only("slug", "title", "text", "position"))
 
 
 def _lines(

@@ -42,7 +42,8 @@ ANSWERS_OFFERED = 10
 def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
     """All mocks of an agent, its assertions, and the calls that they are judged by."""
     agent = find_agent(request, slug)
-    names = sorted(set(mocks.names(agent).values()))
+    tool_names = mocks.names(agent)
+    names = sorted(set(tool_names.values()))
     asserted = mocks.assertions_of(agent)
     form = AssertionForm(request.POST if "add" in request.POST else None, names=names)
     if request.method == "POST":
@@ -62,7 +63,6 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
     log = LogForm(request.GET or None, names=names, keys=keys)
     call_filter = CallFilter(**log.filters()) if log.is_valid() else CallFilter()
     rows = mocks.calls(agent, call_filter).select_related("api_key").defer("result", "answers")
-    tool_names = mocks.names(agent)
     page = Keyset(rows, "-id").page(request.GET.get("cursor"), CALLS_SHOWN)
     context = {
         "agent": agent,

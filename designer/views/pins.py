@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from catalog.models import Tool
 from catalog.models.tools import ItemKind
 from catalog.rules import retries
 from catalog.token_estimate import tokens_of
@@ -17,7 +18,7 @@ from core.translating import translated
 from designer.errors import NameTakenError
 from designer.forms.pins import AliasForm, PinConfigurationForm, PinModeForm, PinRetryForm, version_choices
 from designer.forms.words_form import WordsForm
-from designer.models import Pin
+from designer.models import Pin, Tuning
 from designer.models.pins import PinMode
 from designer.overviews import agent_readiness, shown_tools
 from designer.overviews.shown_tools import ShownTool
@@ -42,7 +43,7 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Edit a pin: the vendor's texts are at the left, the tuned texts at the right."""
     row = _pin(request, slug, pk)
     form = _words_form(row, request.POST or None)
-    form.edits(tunings.facts(tunings.tuning_of(row)))
+    form.edits(tunings.facts(_tuning(row)))
     if request.method == "POST" and form.is_valid():
         with form.catch_errors():
             tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
@@ -58,8 +59,8 @@ def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:
     return WordsForm(
         data,
         version=row.version,
-        below=tunings.shown_words(row, tunings.tuning_of(row.tool)),
-        words=tunings.shown_words(row, tunings.tuning_of(row)),
+        below=tunings.shown_words(row, _tuning(row.tool)),
+        words=tunings.shown_words(row, _tuning(row)),
     )
 
 
@@ -77,19 +78,20 @@ def _pin_page(
     """
     format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)
     row.version.tool = row.tool  # read already
+    pin_rows = agent_panes.read_pins(row.agent)
     is_configured = row.configuration is not None or configurations.parameter_of(row.version) is not None
     context = {
         "form": form,
-        "tuning": tunings.tuning_of(row),
+        "tuning": _tuning(row),
         "choice": choice,
         "failing": failing or PinRetryForm(pin=row),
         "following": following or PinModeForm(pin=row),
         "configuring": configuring or (PinConfigurationForm(pin=row) if is_configured else None),
         "fails_now": translated(retries.sentence(pinned_signatures.retry_of(row).policy)),
         "formats": shown_tools.TEXTS.values(),
-        **agent_panes.pane_context(row.agent, chosen=f"pin-{row.pk}"),
+        **agent_panes.pane_context(row.agent, chosen=f"pin-{row.pk}", pins=pin_rows),
         **(
-            _preview_context(form, shown_tools.shown_tool(row, format_))
+            _preview_context(form, shown_tools.shown_tool(row, format_, pins=pin_rows))
             if row.tool.kind == ItemKind.TOOL
             else {}
         ),
@@ -100,7 +102,6 @@ def _pin_page(
 
 def _about(row: Pin) -> dict[str, Any]:
     signature = pinned_signatures.effective_of(row)
-    tuning = tunings.tuning_of(row)
     words = merged(pinned_signatures.words_about(row.tool), pinned_signatures.words_about(row))
     trail = AuditEntry.objects.filter(kind="pin", object_id=str(row.pk)).select_related("actor")
     return {
@@ -114,13 +115,18 @@ def _about(row: Pin) -> dict[str, Any]:
         "cautions": less_cautious(words, row.version.decoded()),
         "stale": pinned_signatures.stale_of(row),
         "restorable": tunings.ACTIONS,
-        "stale_state": edit_conflicts.etag(tunings.facts(tuning)),
+        "stale_state": edit_conflicts.etag(tunings.facts(_tuning(row))),
         "restore_url": reverse("pin-restore", args=[row.agent.slug, row.pk]),
         "settle_url": reverse("pin-settle", args=[row.agent.slug, row.pk]),
         "versions": version_choices(row.tool),
         "history": trail[:HISTORY_SHOWN],
         "readiness": agent_readiness.assess_pin(row),
     }
+
+
+def _tuning(target: Pin | Tool) -> Tuning | None:
+    """Return the tuning that `_pin` has read, with the version that it was written for."""
+    return getattr(target, "tuning", None)
 
 
 def _preview_context(form: WordsForm, seen: ShownTool) -> dict[str, Any]:
@@ -302,7 +308,7 @@ def _saved(
 
 def _refused_beside_words(request: HttpRequest, row: Pin, form: OperationForm, **forms: Any) -> HttpResponse:
     words = _words_form(row)
-    words.edits(tunings.facts(tunings.tuning_of(row)))
+    words.edits(tunings.facts(_tuning(row)))
     return _pin_page(request, row, words, form, **forms)
 
 
@@ -343,8 +349,8 @@ def _pin(request: HttpRequest, slug: str, pk: int) -> Pin:
         Pin.objects.live()
         .visible_to(person(request))
         .select_related(
-            *("agent__team", "agent__parent", "version", "tuning"),
-            *("tool__tuning", "tool__current", "tool__tool_picture", "tool__endpoint__vendor"),
+            *("agent__team", "agent__parent", "version", "tuning__against"),
+            *("tool__tuning__against", "tool__current", "tool__tool_picture", "tool__endpoint__vendor"),
         )
     )
     return get_object_or_404(rows, pk=pk, agent__slug=slug)

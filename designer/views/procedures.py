@@ -61,10 +61,10 @@ def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
             form.refuse(error)
         else:
             return redirect("procedure", slug, created.slug)
-    checked = checking.check_agent(agent, person(request))
-    states = agent_readiness.assess_procedures(
-        agent_readiness.assess_default(agent), read_tests(agent), checked
-    )
+    assessed = agent_readiness.assess_default(agent)
+    checked = checking.check_agent(agent, person(request), pins=assessed.own_items)
+    tests = read_tests(agent, assessed.own_items)
+    states = agent_readiness.assess_procedures(assessed, tests, checked)
     rows = [
         {
             "procedure": row,
