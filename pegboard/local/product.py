@@ -315,7 +315,9 @@ class LocalProduct:
         return {"PEGBOARD_RUNTIMES_URL": f"http://{HOST}:{port}"}
 
     def _start_product(self, pages: socket.socket, runtimes: socket.socket) -> None:
-        for name, listener, env in (("web", pages, {}), ("runtimes", runtimes, FOR_RUNTIMES)):
+        # One process answers the runtimes of one machine; a second would cost 20 MB and do nothing.
+        for_runtimes = {**FOR_RUNTIMES, "WEB_WORKERS": "1"}
+        for name, listener, env in (("web", pages, {}), ("runtimes", runtimes, for_runtimes)):
             fd = listener.fileno()
             self._serve(name, *GUNICORN, "-b", f"fd://{fd}", pass_fds=(fd,), env=env)
         self._serve("worker", *WORKER)
