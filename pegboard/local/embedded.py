@@ -51,6 +51,8 @@ POSTGRES_SETTINGS = {
     "maintenance_work_mem": "128MB",
     "effective_cache_size": "1GB",
     "max_wal_size": "2GB",
+    # Processes that read ahead take 8 MB; one machine has most of what it reads in memory.
+    "io_method": "sync",
     # For disks without moving parts, or the planner avoids indexes.
     "random_page_cost": "1.1",
     # Compiling a query takes longer than these queries run.

@@ -23,7 +23,6 @@ import django
 from django.urls import reverse
 from gunicorn.app import wsgiapp
 
-import demo.__main__
 from core.forked_memory import freeze_memory
 from pegboard import forked_settings, startup_checks
 from pegboard.celery import app, import_task_modules
@@ -35,7 +34,7 @@ POLL_SECONDS = 0.02
 # A program by its name in `python -m`. It reads sys.argv.
 PROGRAMS: dict[str, Callable[[], None]] = {
     "celery": celery.__main__.main,
-    "demo": demo.__main__.main,
+    "demo": lambda: import_module("demo.__main__").main(),  # most products run without it
     "gunicorn": wsgiapp.run,
 }
 # Modules that these programs import when they start.
