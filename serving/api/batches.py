@@ -58,25 +58,27 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     str,
     OpenApiParameter.HEADER,
-    description="Of your choice. Each call without an `id` of its own gets one by this and its place: the "
-    "same batch sent again runs nothing again, for at least 24 hours.",
+    description="A key of your choice. Each call without an `id` gets one from this key and its "
+    "position: the same batch with it runs nothing again, for at least 24 hours.",
 )
 
 
 UNTIL = (
-    "Which calls are waited for: `all`; `any`, until the first one has worked; `race`, until the first one "
-    "has ended. Then those under way are cancelled, and the others are not made."
+    "The calls that the answer waits for: `all`; `any`, until one succeeds; `race`, until the first one "
+    "has ended. Then running calls are cancelled, and the others are not sent."
 )
 ARRAY_PARAMETERS = [
-    OpenApiParameter("until", str, enum=list(Until), description="As the member beside `calls`."),
     OpenApiParameter(
-        "environment", str, description="In which all calls of an array run: one of the agent's."
+        "until", str, enum=list(Until), description="The same as the member `until` beside `calls`."
+    ),
+    OpenApiParameter(
+        "environment", str, description="The agent's environment in which all calls of an array run."
     ),
     OpenApiParameter(
         "mode",
         str,
         enum=[mode for mode in Mode.values if mode != Mode.STREAM],
-        description="Of all calls of an array.",
+        description="The mode of all calls of an array.",
     ),
     OpenApiParameter(
         CONFIRM_HEADER,
@@ -116,7 +118,7 @@ class BatchInput(Input):
     calls = BatchedCalls(min_length=1, max_length=batches.MAX_CALLS)
     until = serializers.ChoiceField(choices=list(Until), default=Until.ALL, help_text=UNTIL)
     environment = serializers.CharField(
-        max_length=30, required=False, help_text="That of each call which names none itself."
+        max_length=30, required=False, help_text="The environment of each call that names none."
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
@@ -144,12 +146,12 @@ class ModelCallInput(serializers.Serializer[Any]):
                 max_length=MAX_REASONING_LENGTH,
                 allow_blank=True,
                 required=False,
-                help_text="Why the model makes this call. Kept with the call.",
+                help_text="The model's reason for this call, stored with it.",
             ),
             OUTPUT: serializers.DictField(
                 required=False,
                 allow_null=True,
-                help_text="What the model answers itself to a latent tool; else it is not looked at.",
+                help_text="The model's own output of a latent tool; ignored for others.",
             ),
         }
 
@@ -160,16 +162,16 @@ class BatchErrorOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField()
     fields = serializers.DictField(  # type: ignore[assignment]
-        child=serializers.CharField(), help_text="Why, by member."
+        child=serializers.CharField(), help_text="The reason by member."
     )
     retry_after = serializers.IntegerField(
-        allow_null=True, help_text="Seconds; null where to try again would not help."
+        allow_null=True, help_text="Seconds; null if another try would not help."
     )
 
 
 class BatchedOutput(serializers.Serializer[Any]):
-    index = serializers.IntegerField(help_text="The place of the call, from 0.")
-    status = serializers.IntegerField(help_text="Of HTTP, as of the call alone.")
+    index = serializers.IntegerField(help_text="The position of the call, from 0.")
+    status = serializers.IntegerField(help_text="The status of HTTP that the call alone would have.")
     answer = RuntimeCallOutput(allow_null=True)
     error = BatchErrorOutput(allow_null=True)
 
@@ -178,7 +180,7 @@ class BatchOutput(serializers.Serializer[Any]):
     results = BatchedOutput(many=True)
     first = serializers.IntegerField(
         allow_null=True,
-        help_text="The place of the call that ended the wait for the others; null where none did.",
+        help_text="The position of the call that ended the wait for the others; null for none.",
     )
 
 

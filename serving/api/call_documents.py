@@ -39,8 +39,8 @@ FORMAT_PARAMETER = OpenApiParameter(
     "format",
     str,
     enum=[format_.name for format_ in exports.FORMATS],
-    description="By whose names inputs go in and outputs come back. Without it the names of any format are "
-    "taken, and outputs come back by those of `json-schema`.",
+    description="The format whose names inputs and outputs have. Without it inputs may have the names"
+    " of any format, and outputs have those of `json-schema`.",
 )
 
 
@@ -73,8 +73,8 @@ class RuntimeCallInput(CallInput):
     )
     id = serializers.UUIDField(
         required=False,
-        help_text="Of your choice. The same call sent again with it does not run again, for at least 24 "
-        "hours; another one with it is a 409.",
+        help_text="An id of your choice. The same call with it is not run again, for at least 24 hours;"
+        " another call with it is a 409.",
     )
     idempotency_key = serializers.CharField(
         max_length=MAX_NAME_LENGTH,
@@ -109,8 +109,9 @@ class RuntimeCallInput(CallInput):
     )
     configuration = ConfigurationField(
         required=False,
-        help_text="How the tool is set up for this call alone: a configuration of the tool (`name`, or "
-        "`name@3` for its third state), or an object of values. It goes before what the release has chosen.",
+        help_text="The configuration of the tool for this call alone: the name of a stored one (`name`,"
+        " or `name@3` for its third state), or an object of values. It replaces the one of "
+        "the release.",
     )
     reasoning = serializers.CharField(
         max_length=MAX_REASONING_LENGTH,
@@ -121,13 +122,14 @@ class RuntimeCallInput(CallInput):
     environment = serializers.CharField(
         max_length=30,
         required=False,
-        help_text="One of the agent's environments, in which the tool runs as it is bound there. Else that "
-        "of the key, or the default one. One that there is not is 400 `unknown_environment`.",
+        help_text="The agent's environment in which the tool runs; by default that of the key, or the "
+        "default one. An unknown one is a 400 `unknown_environment`.",
     )
     output = serializers.DictField(
         required=False,
-        help_text="What the model itself answers, where the tool is latent: it is judged by the schema of "
-        "the tool's output and kept with the call. Where something runs for the tool it is 409 `not_latent`.",
+        help_text="The model's own output, if the tool is latent. It is validated by the schema of the "
+        "tool's output and stored with the call. If something runs for the tool, this is a "
+        "409 `not_latent`.",
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
@@ -168,24 +170,24 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     next = NextOutput(allow_null=True, help_text="The tools that a model sees from now on, after a transfer.")
     outputs = serializers.DictField()
     parsed = serializers.DictField(help_text="The parsed values of those outputs that are JSON in a text.")
-    outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
+    outputs_cut = serializers.BooleanField(help_text="The outputs were over 1 MB and are not stored.")
     error = CallErrorOutput(allow_null=True)
-    retry = RetryOutput(allow_null=True, help_text="Null where another try of the same call would not help.")
+    retry = RetryOutput(allow_null=True, help_text="Null if another try of the same call would not help.")
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     asks = AskOutput(many=True)
-    resume = serializers.URLField(allow_null=True, help_text="Where answers go.")
+    resume = serializers.URLField(allow_null=True, help_text="The address for the answers.")
     output_schema = serializers.DictField(
         allow_null=True,
-        help_text="With the outcome `latent`: what the model shall answer, as a JSON Schema by the names of "
-        "the format. It goes to `calls/{call}/output/`.",
+        help_text="With the outcome `latent`: the JSON Schema of the output that the model writes, by "
+        "the names of the format. The output is sent to `calls/{call}/output/`.",
     )
-    environment = serializers.CharField(help_text="The one that it ran in; empty for none.")
+    environment = serializers.CharField(help_text="The environment in which the call ran; empty for none.")
     activity = serializers.CharField(
         help_text="The name of the activity that ran in place of a vendor; empty for a vendor, and if "
         "nothing ran."
     )
     reasoning = serializers.CharField(help_text="The model's reason for the call; may be empty.")
-    thread = serializers.UUIDField(allow_null=True, help_text="The thread that it was made on.")
+    thread = serializers.UUIDField(allow_null=True, help_text="The thread on which the call ran.")
     continued_by = serializers.IntegerField(
         allow_null=True, help_text="The newest call that continues this one, which stopped to ask."
     )

@@ -22,7 +22,7 @@ class GrantOutput(serializers.Serializer[Any]):
     """
 
     id = serializers.UUIDField()
-    agent = serializers.SlugField(allow_null=True, help_text="Null where the agent is removed.")
+    agent = serializers.SlugField(allow_null=True, help_text="Null if the agent was removed.")
     user = serializers.CharField(help_text="The beginning of a keyed digest of the user's name.")
     vendor = serializers.SlugField()
     endpoint = serializers.IntegerField()

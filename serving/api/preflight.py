@@ -31,7 +31,7 @@ class ObstacleOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     severity = serializers.ChoiceField(
         choices=["stops", "asks", "warns"],
-        help_text="Whether a call is refused now, is made once the caller adds something, or may fail.",
+        help_text="Whether a call is refused now, runs once the caller adds something, or may fail.",
     )
     message = serializers.CharField()
     to_do = serializers.CharField()
@@ -53,12 +53,13 @@ class ReadinessOutput(serializers.Serializer[Any]):
 class PreflightOutput(serializers.Serializer[Any]):
     release = serializers.IntegerField()
     served_at = serializers.URLField(
-        help_text="Where it is served under the name that was asked; a protocol's name follows: `mcp`."
+        help_text="The address of the agent under the requested name; the name of a protocol follows, "
+        "such as `mcp`."
     )
     environment = serializers.CharField(
         help_text="The environment in which the tools would run; empty for none."
     )
-    can_run = serializers.BooleanField(help_text="Whether every tool can.")
+    can_run = serializers.BooleanField(help_text="Whether every tool can run.")
     tools = ReadinessOutput(many=True)
 
 

@@ -35,13 +35,16 @@ class ThreadInput(Input):
     id = serializers.UUIDField(
         required=False, help_text="An id of your choice. The same request with it starts no second thread."
     )
-    metadata = serializers.DictField(required=False, help_text="Yours; the vendor keeps it with the thread.")
+    metadata = serializers.DictField(
+        required=False, help_text="Your own metadata; the vendor stores it with the thread."
+    )
 
 
 class ThreadRow(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     tool = serializers.CharField(
-        allow_null=True, help_text="Null where no run was made on it yet, or its release shows it no more."
+        allow_null=True,
+        help_text="Null before the first run on it, and if its release no longer shows the tool.",
     )
     release = serializers.IntegerField(allow_null=True)
     status = serializers.ChoiceField(
