@@ -13,7 +13,7 @@ import protocols
 from catalog.api.progress import ProgressOutput
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import Query, count_facets, search
-from catalog.search.facets import FACETS
+from catalog.search.facets import FACETS, MAX_VALUES
 from catalog.search.progress import catalog_progress
 from catalog.search.scope import CHANGE_SPANS
 from catalog.search.tool_query import (
@@ -31,7 +31,6 @@ from people.api.generics import APIView
 from protocols.signature import Effect
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
-MAX_FACET_VALUES = 100
 
 
 class WhyOutput(serializers.Serializer[Any]):
@@ -113,7 +112,7 @@ class ToolRows(serializers.Serializer[Any]):
     facets = serializers.DictField(
         child=FacetValueOutput(many=True),
         required=False,
-        help_text=f"With `facets=1`: up to {MAX_FACET_VALUES} values of each of {', '.join(FACETS)}. The "
+        help_text=f"With `facets=1`: up to {MAX_VALUES} values of each of {', '.join(FACETS)}. The "
         "counts of a facet ignore its own values, except those of `tag`, of which a tool has all.",
     )
     next = serializers.URLField(allow_null=True)
@@ -205,7 +204,7 @@ class ToolList(APIView):
             document["facets"] = {
                 name: [
                     {"value": value.value, "label": value.label, "count": value.count}
-                    for value in values[:MAX_FACET_VALUES]
+                    for value in values[:MAX_VALUES]
                 ]
                 for name, values in facets.items()
             }

@@ -4,8 +4,9 @@ The counts of a facet disregard its own values, so that a person sees what anoth
 counted with the chosen ones, because a tool has to have all of them.
 """
 
+import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.utils.functional import Promise
@@ -31,6 +32,8 @@ LABELS = {
     "changed_since": "changed_since",
 }
 FACETS = (*LABELS, "used")
+# Of each facet, so many values are listed, and those that are chosen.
+MAX_VALUES = 100
 VALUE_LABELS: dict[str, dict[str, str | Promise]] = {
     "kind": {
         ItemKind.TOOL: gettext_lazy("Tools"),
@@ -68,7 +71,7 @@ class FacetValue:
 
 
 def count_facets(query: Query, matches: Matches | None = None) -> dict[str, list[FacetValue]]:
-    """Return the values of each facet, the most frequent one first, with the chosen ones also at 0.
+    """Return the first values of each facet, the most frequent one first, with the chosen ones also at 0.
 
     matches: what the question of the query matched, from its result page.
     """
@@ -82,7 +85,8 @@ def _count_labels(
     query: Query, endpoints: Sequence[EndpointRow], matches: Matches | None
 ) -> dict[str, dict[str, int]]:
     filtered_facets = {facet for facet in LABELS if facet != "tag" and getattr(query, facet)}
-    if not any(row.protocol and protocols.get(row.protocol).offers_context for row in endpoints):
+    protocol_names = {row.protocol for row in endpoints if row.protocol}
+    if not any(protocols.get(protocol).offers_context for protocol in protocol_names):
         # There are tools alone.
         filtered_facets -= {"kind"}
     base: Counts = count_values(facet_counts.LABELS, scope_of(query, endpoints), matches)
@@ -118,14 +122,25 @@ def _values(
             by_key.get(key, each[0]): sum(counts[tag] for tag in each) for key, each in spellings.items()
         }
     counts = dict.fromkeys(chosen_values, 0) | counts
+    first_values = _find_most_frequent(counts, labels) if len(counts) > MAX_VALUES else counts
     facet_values = [
-        FacetValue(value, str(labels.get(value, value)), count, value in chosen_values)
-        for value, count in counts.items()
+        FacetValue(value, str(labels.get(value, value)), counts[value], value in chosen_values)
+        for value in {**dict.fromkeys(chosen_values), **dict.fromkeys(first_values)}
     ]
     if facet == "changed_since":
         # The counts of longer spans include those of shorter ones.
         return sorted(facet_values, key=lambda each: CHANGE_SPANS.get(each.value, 0))
     return sorted(facet_values, key=lambda each: (-each.count, each.label.casefold(), each.value))
+
+
+def _find_most_frequent(counts: Mapping[str, int], labels: Mapping[str, str | Promise]) -> list[str]:
+    """Return the values that are listed first; a catalog may have thousands of tags and vendors."""
+    least = heapq.nlargest(MAX_VALUES, counts.values())[-1]
+    # Labels decide among the values that are as frequent as the last one.
+    frequent = [value for value, count in counts.items() if count > least]
+    last = [value for value, count in counts.items() if count == least]
+    last.sort(key=lambda value: (str(labels.get(value, value)).casefold(), value))
+    return [*frequent, *last[: MAX_VALUES - len(frequent)]]
 
 
 def _sum(values: dict[str, str | None], counts: dict[str, int]) -> dict[str, int]:

@@ -4,10 +4,12 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 _SEPARATORS = re.compile(r"[\s_\-./]+")
 
 
+@lru_cache(maxsize=20_000)
 def tag_key(tag: str) -> str:
     """Return what all spellings of a tag have in common."""
     folded = unicodedata.normalize("NFKC", tag).casefold()

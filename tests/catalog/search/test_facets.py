@@ -9,6 +9,7 @@ from django.utils import timezone
 from catalog import search
 from catalog.models import Tool
 from catalog.search import Query
+from catalog.search.facets import MAX_VALUES
 from catalog.search.tags import distinct, tag_key
 from core.errors import DomainError
 from protocols.signature import Annotations
@@ -158,3 +159,14 @@ def test_tools_that_changed_lately_are_listed_and_counted(letters, text, is_inde
     assert counts(query, "vendor") == {"air": 1, "sea": 1}
     assert counts(replace(query, changed_since=(long_ago,)), "changed_since")[long_ago] == 4
     assert _walk(Query(changed_since=("month",), limit=1)) == ["read_one", "read_two", "shred"]
+
+
+def test_of_many_values_the_most_frequent_and_the_chosen_ones_are_listed():
+    tags = [f"tag-{number:03}" for number in range(MAX_VALUES + 20)]
+    make_tool(make_signature("all", tags=tuple(tags)))
+    make_tool(make_signature("few", tags=(tags[-1], tags[5])))
+    search.index_pending()
+
+    others = [tag for tag in tags if tag not in (tags[5], tags[-1])]
+    assert list(counts(Query(), "tag")) == [tags[5], tags[-1], *others[: MAX_VALUES - 2]]
+    assert tags[-2] in counts(Query(tag=(tags[-2],)), "tag")
