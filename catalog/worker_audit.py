@@ -68,7 +68,7 @@ def record_cloaking(look: SecondLook, findings: int, says: str) -> None:
         "look again",
         look.endpoint,
         after={"findings": findings},
-        why=mark(f"A second look, {who}. {says}"),
+        why=mark(f"Cross-check, {who}. {says}"),
     )
 
 

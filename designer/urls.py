@@ -23,6 +23,7 @@ from designer.views import (
     removals,
     runtimes,
     same_job,
+    sensitive,
     signing,
     summaries,
     teams,
@@ -82,6 +83,7 @@ urlpatterns = [
     path("tools/<int:pk>/findings/", tools.tool_findings, name="tool-findings"),
     path("tools/<int:pk>/tuning/", tools.tool_tuning, name="tool-tuning"),
     path("tools/<int:pk>/sensitive/", tools.tool_sensitive, name="tool-sensitive"),
+    path("tools/<int:pk>/tuning/show/", sensitive.tool_presets_show, name="tool-tuning-show"),
     path("tools/<int:pk>/tuning/restore/", tools.tool_tuning_restore, name="tool-tuning-restore"),
     path("tools/<int:pk>/tuning/settle/", tools.tool_tuning_settle, name="tool-tuning-settle"),
     path("tools/<int:pk>/tuning/revert/", tools.tool_tuning_revert, name="tool-tuning-revert"),
@@ -102,6 +104,7 @@ urlpatterns = [
     path("translations/export/", translations.translation_export, name="translation-export"),
     path("activities/", activities.activity_list, name="activity-list"),
     path("activities/<int:pk>/", activities.activity, name="activity"),
+    path("activities/<int:pk>/show/", sensitive.activity_show, name="activity-show"),
     path("vendors/<slug:slug>/remove/", removals.vendor_remove, name="vendor-remove"),
     path("endpoints/<int:pk>/remove/", removals.endpoint_remove, name="endpoint-remove"),
     path("keys/", keys.key_list, name="key-list"),
@@ -136,6 +139,7 @@ urlpatterns = [
     path("agents/<slug:slug>/pins/<int:pk>/", pins.pin, name="pin"),
     path("agents/<slug:slug>/pins/<int:pk>/preview/", pins.pin_preview, name="pin-preview"),
     path("agents/<slug:slug>/pins/<int:pk>/shown/", pins.pin_shown, name="pin-shown"),
+    path("agents/<slug:slug>/pins/<int:pk>/show/", sensitive.pin_presets_show, name="pin-show"),
     path("agents/<slug:slug>/pins/<int:pk>/move/", pins.pin_move, name="pin-move"),
     path("agents/<slug:slug>/pins/<int:pk>/alias/", pins.pin_alias, name="pin-alias"),
     path("agents/<slug:slug>/pins/<int:pk>/rename/", pins.pin_rename, name="pin-rename"),
@@ -148,6 +152,7 @@ urlpatterns = [
     path("agents/<slug:slug>/pins/<int:pk>/remove/", pins.pin_remove, name="pin-remove"),
     path("agents/<slug:slug>/mocks/", mocks.agent_mocks, name="mocks"),
     path("agents/<slug:slug>/mocks/<int:pk>/", mocks.mock, name="mock"),
+    path("agents/<slug:slug>/mocks/<int:pk>/show/", sensitive.mock_show, name="mock-show"),
     path(
         "agents/<slug:slug>/mocks/procedures/<slug:procedure>/",
         mocks.mock_rehearsal,
@@ -194,6 +199,7 @@ urlpatterns = [
         name="rehearsals-tell-apart",
     ),
     path("agents/<slug:slug>/rehearsals/<int:pk>/", rehearsals.rehearsal_edit, name="rehearsal-edit"),
+    path("agents/<slug:slug>/rehearsals/<int:pk>/show/", sensitive.rehearsal_show, name="rehearsal-show"),
     path(
         "agents/<slug:slug>/rehearsals/<int:pk>/remove/", rehearsals.rehearsal_remove, name="rehearsal-remove"
     ),

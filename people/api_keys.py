@@ -193,7 +193,7 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
     if not now < expires_at <= now + MAX_LIFE:
         fields["expires_at"] = _("Choose a time within the next 366 days.")
     if fields:
-        raise DomainError("invalid", _("The key could not be made."), fields=fields)
+        raise DomainError("invalid", _("The key was not created."), fields=fields)
 
 
 def _facts(key: ApiKey) -> dict[str, object]:

@@ -22,7 +22,8 @@ from designer.rehearsals import sentences
 from designer.releases import channels, publishing, rehearsed
 from execution.activities import operations
 from execution.calls import examples, requesting, versions
-from people.models import Role
+from people import api_keys
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_vendor
 from tests.test_roles import SAMPLES, routes
 
@@ -69,6 +70,14 @@ FILLED = {
     "tool-try",
     "tool-tuning",
     "tool-usage",
+}
+# Pages that show these values on request.
+SHOWN = {
+    "activity-show": f"{INPUT} {OUTPUT}",
+    "mock-show": f"{INPUT} {OUTPUT}",
+    "pin-show": f"{INPUT}3",
+    "rehearsal-show": INPUT,
+    "tool-tuning-show": INPUT,
 }
 # Bytes that are signed, which a runtime needs to call the tool: presets are never masked in them.
 RELEASED = {"api-release-agent-tool", "api-release-bundle", "api-release-tool"}
@@ -169,3 +178,40 @@ def test_no_door_shows_a_sensitive_value(call, admin):
     assert INPUT in shown
     assert OUTPUT in shown
     assert Example.objects.get().arguments == {"city": INPUT}
+
+
+def test_each_place_shows_its_values_on_request_and_the_audit_trail_records_it(call, admin):
+    client = Client()
+    client.force_login(admin)
+    paths = {route.name: route.path for route in routes() if route.name in SHOWN}
+    assert paths.keys() == SHOWN.keys()
+    for name, path in paths.items():
+        entries = AuditEntry.objects.filter(action="show sensitive", actor=admin)
+        count = entries.count()
+        page = client.post(path).content.decode()
+        assert [value for value in SHOWN[name].split() if value not in page] == [], name
+        assert entries.count() == count + 1, name
+        assert "Kn4ry" not in json.dumps(entries.latest("id").after), name
+
+
+def test_pages_offer_to_show_what_they_mask(call, admin):
+    client = Client()
+    client.force_login(admin)
+    paths = {route.name: route.path for route in routes()}
+    pages = ("activity", "mock", "pin", "rehearsal-edit", "tool-tuning")
+    for page, action in zip(pages, sorted(SHOWN), strict=True):
+        assert f'action="{paths[action]}"' in client.get(paths[page]).content.decode(), page
+
+
+def test_an_export_that_a_session_reads_is_recorded_once_and_one_of_a_key_is_not(call, admin):
+    address = f"/api/v1/agents/{SAMPLES['slug']}/releases/1/bundle/"
+    entries = AuditEntry.objects.filter(action="show sensitive", kind="release")
+    _key, secret = api_keys.issue(admin, actor=admin, name="Reads", scopes=["runtime"])
+    by_key = Client().get(address, headers={"authorization": f"Bearer {secret}"})
+    assert not entries.exists()
+    session = Client()
+    session.force_login(admin)
+    answers = [session.get(address).content for _ in range(2)]
+    assert answers == [by_key.content] * 2
+    assert INPUT.encode() in by_key.content
+    assert [entry.actor for entry in entries] == [admin]

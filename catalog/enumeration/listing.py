@@ -170,9 +170,7 @@ class _Pass:
             pages = self.harvest.pages
             if isinstance(exc, UnavailableError) and pages:
                 last = self.run.endpoint.last_success_at
-                previous_list = (
-                    f"The list of {last:%-d %b, %H:%M} stays." if last else "Nothing was kept of it."
-                )
+                previous_list = f"The list of {last:%-d %b, %H:%M} stays." if last else "Nothing was stored."
                 read_pages = f"{pages} of ? pages were read."
                 message = f"{read_pages} {_on_page(pages + 1, exc)} {previous_list}"
                 raise UnavailableError("INCOMPLETE", message, retry_after=exc.retry_after) from exc

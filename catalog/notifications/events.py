@@ -176,9 +176,7 @@ def describe_changed(subject: str) -> NotificationText | None:
     message = _list_names([version.tool for version in shown_versions], count)
     if held_count:
         message += (
-            f" {held_count:,} of them wait for review."
-            if held_count < count
-            else " All of them wait for review."
+            f" Waiting for review: {held_count:,}." if held_count < count else " All of them wait for review."
         )
     facts = {
         "run": run.pk,
@@ -320,7 +318,7 @@ _EVENT_KINDS = (
     _kind(
         Event.BROKEN,
         tell=describe_broken,
-        explained=_("An enumeration run failed, and did not succeed within a minute and a half."),
+        explained=_("A sync failed, and no sync succeeded within 90 seconds."),
     ),
     _kind(
         Event.RECOVERED,
@@ -388,7 +386,7 @@ _EVENT_KINDS = (
     _kind(
         Event.TOOLS_WITHDRAWN,
         tell=describe_withdrawn,
-        explained=_("The same for withdrawn tools. Calls of them may fail from now on."),
+        explained=_("Calls of withdrawn tools may fail."),
         happens_once=True,
     ),
     _kind(

@@ -84,6 +84,18 @@ def has_mask(value: Any) -> bool:
     return bool(value == MASK)
 
 
+def values_behind_masks(masked: Any, stored: Any, *steps: str) -> Iterator[tuple[str, Any]]:
+    """Return the pointer of each mask in a masked value, with the stored value behind it."""
+    if masked == MASK:
+        yield pointers.join(steps), stored
+    elif isinstance(masked, dict):
+        for name, value in masked.items():
+            yield from values_behind_masks(value, stored[name], *steps, name)
+    elif isinstance(masked, list):
+        for index, value in enumerate(masked):
+            yield from values_behind_masks(value, stored[index], *steps, str(index))
+
+
 def mask_part(value: Any, steps: tuple[str, ...], marked: Collection[str]) -> Any:
     """Return the part of a document at this path, masked. marked: pointers into the whole document.
 

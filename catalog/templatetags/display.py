@@ -106,15 +106,15 @@ DEEDS = {
     "rename": gettext_lazy("renamed it"),
     "tune": gettext_lazy("tuned it"),
     "mark sensitive": gettext_lazy("marked sensitive values of it"),
-    "show sensitive": gettext_lazy("read sensitive values of a call of it"),
+    "show sensitive": gettext_lazy("read sensitive values of it"),
     "revert": gettext_lazy("reverted it"),
     "restore": gettext_lazy("restored it"),
-    "settle": gettext_lazy("settled a stale text of it"),
+    "settle": gettext_lazy("resolved an outdated text of it"),
     "edit": gettext_lazy("edited it"),
     "define": gettext_lazy("defined it"),
     "change definition": gettext_lazy("changed it"),
     "withdraw": gettext_lazy("withdrew it"),
-    "offer again": gettext_lazy("again offered it"),
+    "offer again": gettext_lazy("offered it again"),
 }
 
 

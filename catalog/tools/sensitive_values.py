@@ -1,13 +1,14 @@
 """Mark inputs and outputs of a tool as sensitive."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Model
 from django.utils.translation import gettext as _
 
 from catalog.models import SensitiveValues, Tool
-from catalog.rules.sensitive_values import MAX_MEMBERS
+from catalog.rules.sensitive_values import MAX_MEMBERS, values_behind_masks
 from core.errors import invalid
 from core.schema import pointers
 from people import audit
@@ -31,6 +32,23 @@ def mark(tool: Tool, *, actor: User, inputs: Iterable[str], outputs: Iterable[st
     if facts(row) != before:
         audit.record(actor, "mark sensitive", tool, before=before, after=facts(row))
     return row
+
+
+@transaction.atomic
+def show_values(
+    source: Model,
+    masked: Mapping[str, Any],
+    stored: Mapping[str, Any],
+    *,
+    actor: User,
+    agent: int | None = None,
+) -> list[tuple[str, Any]]:
+    """Return the masked values of a part of `source`, by their pointers, and record who requests them."""
+    values = list(values_behind_masks(masked, stored))
+    if values:
+        names = [pointer for pointer, _value in values]
+        audit.record(actor, "show sensitive", source, after={"values": names}, agent=agent)
+    return values
 
 
 def facts(row: SensitiveValues) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from designer.models import Release
 from designer.releases import (
     fresh_signatures,
     freshness,
+    preset_reads,
     publishing,
     receipts,
     release_access,
@@ -31,7 +32,7 @@ from designer.releases import (
 )
 from designer.releases.freshness import Decision
 from people.api.generics import GenericAPIView
-from people.permissions import key_of
+from people.permissions import key_of, person
 
 MARKDOWN = "text/markdown; charset=utf-8"
 
@@ -54,12 +55,21 @@ class ReleaseBytesView(GenericAPIView[Release]):
     queryset = Release.objects.none()
 
     def answer(
-        self, request: Request, tag: str, body: Callable[[], bytes], media_type: str = JSON
+        self,
+        request: Request,
+        tag: str,
+        body: Callable[[], bytes],
+        media_type: str = JSON,
+        *,
+        with_presets: Release | None = None,
     ) -> HttpResponseBase:
+        """with_presets: the release, if the body contains its presets."""
         response: HttpResponse
         if publishing.etag_matches(tag, request.headers.get("If-None-Match", "")):
             response = HttpResponseNotModified()
         else:
+            if with_presets and key_of(request) is None:
+                preset_reads.record_preset_read(person(request), with_presets)
             response = HttpResponse(body(), content_type=media_type)
         response["ETag"] = f'"{tag}"'
         response["Cache-Control"] = publishing.CACHE_CONTROL
@@ -128,7 +138,7 @@ class ReleaseTools(ReleaseBytesView):
             as_published = read_body()
             body = shown_activities.with_activities(release, format_, as_published, place, sub_agent=sub)
             tag = shown_activities.etag_with_activities(tag, as_published, body)
-        response = self.answer(request, tag, read_body, format_.media_type)
+        response = self.answer(request, tag, read_body, format_.media_type, with_presets=release)
         if not format_.is_text:
             file_name = f"{sub or slug}-{number}.{name}.{format_.suffix}".replace(":", "-")
             response["Content-Disposition"] = f'attachment; filename="{file_name}"'
@@ -225,7 +235,7 @@ class ReleaseTool(ReleaseBytesView):
             )
             tag = shown_activities.etag_with_activities(tag, as_published, body)
         if is_fresh == "0":
-            return self.answer(request, tag, lambda: body)
+            return self.answer(request, tag, lambda: body, with_presets=release)
         released_tools = transfers.with_transfers_as_tools(publishing.part_of(release, sub)).tools
         released = next(tool for tool in released_tools if tool.signature.name == name)
         decision = fresh_signatures.read_fresh(released)
@@ -237,7 +247,7 @@ class ReleaseTool(ReleaseBytesView):
                 # The words are of the release, and a version never changes.
                 body = shown_activities.with_activities(release, how, other, place, sub_agent=sub, tool=name)
                 tag = f"{tag}.{decision.tool.version.ordinal}"
-        response = self.answer(request, tag, lambda: body)
+        response = self.answer(request, tag, lambda: body, with_presets=release)
         for header, value in _freshness_headers(decision).items():
             response[header] = value
         return response
@@ -271,7 +281,7 @@ class ReleaseBundle(ReleaseBytesView):
         release = find_release(request, slug, number)
         receipts.record_read(key_of(request), release, surface="bundle", name=number)
         release_access.mark_answered(request.META, key_of(request), release)
-        return self.answer(request, release.digest, lambda: release.document.encode())
+        return self.answer(request, release.digest, lambda: release.document.encode(), with_presets=release)
 
 
 class ReleasedReferenceOutput(serializers.Serializer[Any]):

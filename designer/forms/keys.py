@@ -34,10 +34,10 @@ KEY_CHOICES = [
     (
         "invoke",
         gettext_lazy("Runtime that runs tools"),
-        gettext_lazy("Also runs the tools of the selected agents, if you can."),
+        gettext_lazy("Also runs the tools of the selected agents, if your role allows it."),
     ),
     ("read", gettext_lazy("Read"), gettext_lazy("Reads everything that you can read.")),
-    ("design", gettext_lazy("Design"), gettext_lazy("Also edits agents, if you can.")),
+    ("design", gettext_lazy("Design"), gettext_lazy("Also edits agents, if your role allows it.")),
     ("admin", gettext_lazy("Everything"), gettext_lazy("Has all your rights.")),
 ]
 

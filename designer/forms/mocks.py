@@ -103,7 +103,7 @@ class AssertionForm(OperationForm):
             label=_("Rule"), choices=[(name, _(assertion.label)) for name, assertion in IS.items()]
         )
         self.fields["other"] = forms.ChoiceField(
-            label=_("The other tool"), required=False, choices=[("", _("none")), *choices]
+            label=_("Other tool"), required=False, choices=[("", _("none")), *choices]
         )
         self.fields["times"] = forms.IntegerField(
             label=_("Number of calls"),

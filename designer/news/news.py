@@ -66,9 +66,9 @@ def describe_release(subject: str) -> NotificationText | None:
     channel_names = channels.by_release(channels.states(release.agent)).get(release.number, [])
     names = " and ".join(f"“{name}”" for name in channel_names)
     channel_text = (
-        f"{names} leads to it."
+        f"{names} points to it."
         if len(channel_names) == 1
-        else f"{names} lead to it."
+        else f"{names} point to it."
         if channel_names
         else "No channel points to it yet."
     )
@@ -221,7 +221,7 @@ def register() -> None:
             name=BEHIND,
             label=gettext_lazy("An update of a pinned tool"),
             explained=gettext_lazy(
-                "A newer version was let through. One message for an agent, at most every hour."
+                "A newer version passed review. One message for each agent, at most every hour."
             ),
             tell=describe_behind,
             readers=behind_readers,

@@ -333,7 +333,7 @@ def _confirm_lines(procedure: Procedure, actor: User) -> None:
 def _checked_title(title: str) -> str:
     title = title.strip()
     if reason := display_names.name_problem(title, MAX_TITLE_LENGTH):
-        raise DomainError("invalid", _("A procedure cannot be called so."), fields={"title": reason})
+        raise DomainError("invalid", _("Choose another title."), fields={"title": reason})
     return title
 
 

@@ -91,12 +91,12 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _template(self) -> str:
         if self.chosen == self.expected:
-            return _("“{says}” says other inputs.")
+            return _("“{says}”: the inputs differ from those expected.")
         match bool(self.chosen), bool(self.expected):
             case True, True:
                 return _("“{says}”: “{chosen}” is chosen in place of “{expected}”.")
             case True, False:
-                return _("“{says}”: “{chosen}” is chosen and the tool for it is not there any more.")
+                return _("“{says}”: “{chosen}” is chosen, because the expected tool was removed.")
         return _("“{says}”: no tool is chosen in place of “{expected}”.")
 
 

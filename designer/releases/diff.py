@@ -53,7 +53,7 @@ class ChangedMember:
             case ("inputs" | "outputs" as side, name, "description"):
                 return place_of(("parameters" if side == "inputs" else side, name, "description"))
             case ("annotations", effect):
-                return Wording(EFFECTS.get(effect, _("Reaches into the open world")))
+                return Wording(EFFECTS.get(effect, _("Reaches systems outside its vendor")))
             case ("inputs" | "hidden" | "outputs" as side, name, *steps_below):
                 label = Wording(_SIDES[side], {"name": name})
                 member = " ".join(steps_below).replace("_", " ")

@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.translation import gettext as _
 
 from catalog.models import Activity, ActivityVersion, Tool
+from catalog.rules.sensitive_values import has_mask
 from catalog.tools import definitions
 from catalog.views.asked import number
 from designer.environments import environments
@@ -85,6 +86,7 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
         "removal": removals.order_by("-id").first() if row.removed_at else None,
         "fresh": next((item for item in bound if item.pk == number(request.GET.get("bound", ""))), None),
     }
+    context["is_masked"] = has_mask(context["raw_config"])
     return render(request, "designer/activity.html", context)
 
 

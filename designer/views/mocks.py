@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
+from catalog.rules.sensitive_values import has_mask
 from catalog.tools import sensitive_values
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -94,11 +95,13 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             refused = error
         else:
             return redirect("mock", slug, pk)
+    shown_config = masked_config("mock", mocked.config, mocked.pin.tool_id)
     context = {
         "agent": mocked.pin.agent,
         "pin": mocked.pin,
         "mocked": mocked,
-        "shown_mock": answers.read_mock(masked_config("mock", mocked.config, mocked.pin.tool_id)),
+        "is_masked": has_mask(shown_config),
+        "shown_mock": answers.read_mock(shown_config),
         "shown_outputs": masking.masked_outputs(mocked.pin.tool_id, forms.reply.outcome.outputs)
         if forms.reply
         else {},

@@ -83,6 +83,7 @@ def _pin_page(
     context = {
         "form": form,
         "tuning": _tuning(row),
+        "is_masked": tunings.has_masked_presets(row),
         "choice": choice,
         "failing": failing or PinRetryForm(pin=row),
         "following": following or PinModeForm(pin=row),

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from catalog.rules.sensitive_values import has_mask
 from catalog.tools import sensitive_values
 from core.errors import DomainError
 from designer.forms.rehearsals import (
@@ -161,7 +162,15 @@ def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
                 return redirect(f"{reverse('rehearsal-edit', args=[slug, pk])}#inputs")
             messages.success(request, _("Saved. The test runs again in a moment."))
             return redirect("rehearsals", slug)
-    context = {"agent": row.agent, "row": row, "asked": current_sentence, "form": form, "inputs": inputs}
+    masked = masking.masked_inputs(row, masking.marks_of_tests(shown_tools, [row]))
+    context = {
+        "agent": row.agent,
+        "row": row,
+        "asked": current_sentence,
+        "form": form,
+        "inputs": inputs,
+        "is_masked": has_mask(masked),
+    }
     refused = form.errors or (inputs is not None and inputs.errors)
     return render(request, "designer/rehearsal_edit.html", context, status=400 if refused else 200)
 

@@ -243,6 +243,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "form": form,
         "tuning": tuning,
+        "is_masked": tunings.has_masked_presets(row),
         "history": history,
         "stale": tunings.stale_of(tuning, form.signature),
         "cautions": less_cautious(tunings.words_of(tuning), form.signature),

@@ -39,4 +39,4 @@ def settled(request: HttpRequest, target: Pin | Tool) -> None:
             take=cast(tunings.Take, take),
             expected=request.POST.get("expected", edit_conflicts.ANY_STATE),
         )
-        messages.success(request, _("Settled."))
+        messages.success(request, _("Your choice was saved."))

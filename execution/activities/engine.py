@@ -87,7 +87,7 @@ def _run_step(
         failure = outcomes.failed("unavailable", "DEADLINE", "The time was over before it was begun.")
         raise _StepError(failure)
     if not work.may_go_on():
-        raise _StepError(outcomes.failed("cancelled", "CANCELLED", "It was not begun."))
+        raise _StepError(outcomes.failed("cancelled", "CANCELLED", "It was not started."))
     try:
         if stopped is not None:
             earlier = Call.objects.select_related("activity__activity").filter(pk=stopped).first()

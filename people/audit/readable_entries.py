@@ -14,13 +14,15 @@ from core.translating import translated
 from people.models import KEY_KINDS, AuditEntry
 
 SUMMARIZED = 4
-_DIGEST = re.compile(r"\b[0-9a-f]{32}")
+_DIGEST = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)")
 # Members that are no field and no plain words.
 LABELS = {
     "replaced": mark("Vendor text at that time"),
     "against": mark("Tuned version"),
     "retry": mark("Retries"),
     "runs": mark("Implementation"),
+    "mock_assertions": mark("Rules"),
+    "limits_vendors": mark("Only selected vendors"),
     "activity_version": mark("Version of the implementation"),
 }
 

@@ -63,9 +63,7 @@ def one_tool_runs_in_three_ways(page):
     ):
         choice = row.get_by_label(f"sendEmail in {place}", exact=True)
         assert choice.evaluate("each => each.selectedOptions[0].text") == runs
-    digests = row.get_by_title("Digest of its signature")
-    expect(digests).to_have_count(3)
-    assert len({digest.get_attribute("title") for digest in digests.all()}) == 1
+    expect(row.get_by_title("Digest of its signature")).to_have_count(1)
 
 
 def the_model_answers_in_the_prototype(page):

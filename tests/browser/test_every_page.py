@@ -33,6 +33,12 @@ STICKS_OUT = """() => [...document.querySelectorAll("main :is(.panel, .figure) *
 }).slice(0, 3).map(node => node.outerHTML.slice(0, 120))"""
 
 
+# The main actions in sight. A list may offer one for each row.
+PRIMARY = """() => [...document.querySelectorAll("main .button.is-primary:not(:disabled)")]
+    .filter(node => node.checkVisibility() && !node.closest("li, tr, dialog, .menu-items"))
+    .map(node => node.innerText.trim())"""
+
+
 # Waits until the fonts of the page are loaded.
 USES_OWN_FONT = "document.fonts.ready.then(fonts => [...fonts].some(font => font.status === 'loaded'))"
 
@@ -55,6 +61,9 @@ def test_pages_shut_nobody_out_and_neither_complain_nor_move_nor_overflow(open_b
         if page.evaluate("document.documentElement.scrollWidth") > viewport["width"]:
             messages.append("wider than the window")
         messages += [f"sticks out: {node}" for node in page.evaluate(STICKS_OUT)]
+        primary = page.evaluate(PRIMARY)
+        if len(primary) > 1:
+            messages.append(f"more than one main action: {primary}")
         if not page.evaluate(USES_OWN_FONT):
             messages.append("the preloaded font is not used")
         if viewport == DESKTOP:

@@ -102,4 +102,4 @@ def press(page, panel, name):
         page.keyboard.press("Tab")
     expect(page.locator(":focus")).to_have_text(name)
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Settled.")).to_be_visible()
+    expect(page.locator("#messages .is-ok")).to_be_visible()

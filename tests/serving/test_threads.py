@@ -192,7 +192,7 @@ def test_threads_that_are_gone_or_unused_are_forgotten(client):
 def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     pages = Client()
     pages.force_login(owner)
-    assert "No thread yet" in text_of(pages.get("/agents/desk/threads/"))
+    assert "No threads yet" in text_of(pages.get("/agents/desk/threads/"))
     thread = begin_thread(client)
     client.post(url(), GIVEN | {"thread": thread})
     page_text = text_of(pages.get("/agents/desk/threads/"))

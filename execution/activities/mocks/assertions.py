@@ -85,11 +85,11 @@ class Before(Assertion, frozen=True, tag="before"):
                 first = call
         if too_early:
             return Verdict(
-                self, False, f"{self.other} was called before {self.tool} went well.", tuple(too_early)
+                self, False, f"{self.other} was called before {self.tool} succeeded.", tuple(too_early)
             )
         if first is None or not shows:
             return Verdict(self, True, f"{self.other} was not called.", (), is_exercised=False)
-        return Verdict(self, True, f"{self.tool} went well first.", (first.id, *shows))
+        return Verdict(self, True, f"{self.tool} succeeded first.", (first.id, *shows))
 
 
 class Called(Assertion, frozen=True, tag="called"):

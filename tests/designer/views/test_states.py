@@ -112,3 +112,20 @@ def test_the_bar_of_the_live_release_asks_for_nothing(desk):
     page = signed_in(Role.DESIGNER).get(CHANGES)
     assert promoting(page) == []
     assert "Release 2 is live" in text_of(page)
+
+
+def test_the_bar_has_the_main_action_only_on_pages_without_another(desk):
+    client = signed_in(Role.DESIGNER)
+    for address, is_main in (
+        ("/agents/desk/", True),
+        ("/agents/desk/releases/", True),
+        ("/agents/desk/mocks/", False),
+        ("/agents/desk/rehearsals/", False),
+    ):
+        (bar,) = re.findall(rf'hx-get="({CHANGES}[^"]*)"', client.get(address).content.decode())
+        assert ("is-primary" in client.get(bar).content.decode()) == is_main, address
+
+
+def test_a_viewer_is_not_told_that_nothing_waits_when_only_others_may_decide(db):
+    page = signed_in(Role.VIEWER).get("/")
+    assert "#ok" not in page.content.decode().partition("<main")[2]
