@@ -354,7 +354,7 @@ class Server(ABC, Generic[R]):
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
         """Return one snippet for each client, with the API key in PEGBOARD_TOKEN or a place to enter it."""
         line = f'curl -H "Authorization: Bearer $PEGBOARD_TOKEN" {address}'
-        return [Snippet("Any program", "a shell", line)]
+        return [Snippet("Any program", "in a terminal", line)]
 
     @abstractmethod
     def answer(self, request: ServerRequest, release: R) -> ServerReply:

@@ -176,7 +176,7 @@ _OVER_MCP = (
 def write_curl(agent: str, release: str) -> Snippet:
     """Return the command that lists the tools of a release. agent: its address in REST."""
     address = f"{agent}/releases/{release}/tools/?format=json-schema"
-    return Snippet("curl", "a shell", f'curl -H "Authorization: Bearer $PEGBOARD_TOKEN" "{address}"')
+    return Snippet("curl", "in a terminal", f'curl -H "Authorization: Bearer $PEGBOARD_TOKEN" "{address}"')
 
 
 def write_programs(agent: str, release: str, mcp_server: str) -> Iterator[Snippet]:

@@ -94,7 +94,7 @@ def _with_key(snippet: Snippet, plain: str) -> Snippet:
     if not plain:
         return snippet
     text = snippet.text.replace("pgb_…", plain)
-    if snippet.where == "a shell":
+    if snippet.where == "in a terminal":
         text = f"export PEGBOARD_TOKEN={plain}\n{text}"
     return replace(snippet, text=text)
 

@@ -58,9 +58,10 @@ def find_breaches(update: Update, promised: Collection[str]) -> Iterator[Breach]
     """Yield the breaches of a changed tool. The merge reports `DRIFT`, a change under the old label."""
     if update.new_label != update.old_label:
         if update.comparison.class_ == "breaking":
-            new_name = update.new_label or _("has a new version that")
-            old_name = update.old_label or _("the one before")
-            message = f"{_quoted(update.new.name)} {new_name} breaks agents that use {old_name}: "
+            tool, new_name, old_name = _quoted(update.new.name), update.new_label, update.old_label
+            message = f"A new version of {tool} breaks agents that use the one before: "
+            if new_name and old_name:
+                message = f"Version {new_name} of {tool} breaks agents that use version {old_name}: "
             yield Breach(
                 "BREAKING", "medium", update.digest, message + _change_sentences(update, ("breaking",))
             )

@@ -16,6 +16,7 @@ from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import diff
 from catalog.rules.sensitive_values import members_of
+from catalog.search.progress import progress_of
 from catalog.tools import definitions, effective_texts, sensitive_values, versions
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -196,7 +197,13 @@ def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
 def tool_findings(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     finding_rows = row.findings.select_related("version", "resolved_by")[:FINDINGS_SHOWN]
-    return render(request, "designer/tool_findings.html", {"findings": finding_rows, **header(row)})
+    progress = None if finding_rows else progress_of([row.endpoint_id])
+    context = {
+        "findings": finding_rows,
+        "is_inspected": progress is None or progress.inspected == progress.tools,
+        **header(row),
+    }
+    return render(request, "designer/tool_findings.html", context)
 
 
 @requires(Role.VIEWER)

@@ -390,3 +390,19 @@ def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints,
     page.goto("/agents/desk/procedures/trips/")
     expect(page.locator("#id_body")).to_have_value("Ask, then book_flight(). Then send_fax()")
     assert messages == []
+
+
+STUCK = """() => [...document.querySelectorAll("body *")]
+    .filter(node => ["sticky", "fixed"].includes(getComputedStyle(node).position) && node.checkVisibility())
+    .map(node => node.getBoundingClientRect())
+    .reduce((sum, {top, bottom}) => sum + Math.max(0, Math.min(bottom, innerHeight) - Math.max(top, 0)), 0)"""
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_bars_leave_most_of_a_low_window_to_the_content(page):
+    """A window of 1280 by 1024 pixels at 400 % has 320 by 256."""
+    pin = make_pin(make_agent(slug="desk", name="Desk"))
+    page.set_viewport_size({"width": 320, "height": 256})
+    page.goto(f"/agents/desk/pins/{pin.pk}/")
+    page.locator("#id_description").evaluate("box => scrollTo(0, box.offsetTop)")
+    assert page.evaluate(STUCK) < 256 / 3

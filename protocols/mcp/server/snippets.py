@@ -31,7 +31,7 @@ def build_snippets(address: str, agent: str) -> list[Snippet]:
         ),
         Snippet("VS Code", ".vscode/mcp.json", _json(vs_code)),
         Snippet("Claude Desktop", "claude_desktop_config.json; needs Node.js", _json(programs)),
-        Snippet("Claude Code", "a shell", line),
+        Snippet("Claude Code", "in a terminal", line),
         Snippet("Other clients", "mcp.json", _json({"mcpServers": {agent: _http(address, "pgb_…")}})),
         Snippet("Python", "pip install mcp httpx2", _of_python(address)),
     ]

@@ -53,7 +53,7 @@ def test_words_values_and_facts_that_differ_are_marked(designer, tools):
 
     assert marked(page) == ["tomorrow", "next week", "US", "UK"]
     page_text = text_of(page)
-    for fact in ("Effect differs Only reads unknown", "Tokens differs ~90 ~130 +40"):
+    for fact in ("Effect differs Only reads Not stated", "Tokens differs ~90 ~130 +40"):
         assert fact in page_text
     assert "Version 1" in page_text
     assert "city string required" in page_text

@@ -10,8 +10,9 @@ from catalog.search.progress import Progress
 from catalog.templatetags.display import TONES, effect_word, status_word, tone
 from catalog.vendors.report_card import is_exercised
 from designer.releases import channels, publishing
+from designer.views import tools
 from people.models import Role
-from tests.factories import make_agent, make_pin, make_user
+from tests.factories import make_agent, make_pin, make_tool, make_user
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -129,3 +130,16 @@ def test_the_bar_has_the_main_action_only_on_pages_without_another(desk):
 def test_a_viewer_is_not_told_that_nothing_waits_when_only_others_may_decide(db):
     page = signed_in(Role.VIEWER).get("/")
     assert "#ok" not in page.content.decode().partition("<main")[2]
+
+
+def test_an_empty_state_has_a_tick_only_if_everything_was_done():
+    ticked = re.compile(r'_empty\.html" with icon="(?:ok|check)"')
+    names = {path.name for path in TEMPLATES.rglob("*.html") if ticked.search(path.read_text())}
+    assert names == {"home.html", "review.html", "tool_findings.html"}
+
+
+@pytest.mark.parametrize(("inspected", "icon"), [(0, "#info"), (1, "#ok")])
+def test_a_tool_has_no_issues_only_after_its_inspection(db, monkeypatch, inspected, icon):
+    monkeypatch.setattr(tools, "progress_of", lambda endpoints: Progress(1, 1, inspected))
+    page = signed_in(Role.VIEWER).get(f"/tools/{make_tool().pk}/findings/").content.decode()
+    assert icon in page.partition('class="empty"')[2].partition("</svg>")[0]
