@@ -31,6 +31,7 @@ from catalog.models.translations import TranslationOrigin
 from catalog.models.user_grants import GrantState
 from catalog.notifications import webhooks
 from catalog.review import decisions, inspector
+from catalog.rules.sensitive_values import MASK
 from catalog.search import word_groups
 from catalog.second_look import runs as second_look
 from catalog.tools import definition_import, definitions, sensitive_values
@@ -369,6 +370,7 @@ def designers_work(bob: User, tool: Tool) -> None:
     examples.remove_example(examples.save_example(call, actor=bob, name="Oslo"), actor=bob)
     sensitive_values.mark(call.tool, actor=bob, inputs=["/city"], outputs=[])
     masking.show_call(call, actor=bob)
+    sensitive_values.show_values(call.tool, {"city": MASK}, {"city": "Oslo"}, actor=bob)
     Call.objects.filter(pk=call.pk).update(
         status="finished",
         outcome="needs_input",
