@@ -7,13 +7,13 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count, QuerySet, Value
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from catalog.models import Endpoint, Thread, WaitingDecision
 from core.compiled_queries import CompiledQuery, named_value
+from core.page_addresses import address_of
 from designer import exports
 from designer.models import Agent, Pin, Procedure, Rehearsal, Release
 from designer.news import following
@@ -185,8 +185,8 @@ def _is_followed(request: HttpRequest) -> bool:
 def _agent_tabs(request: HttpRequest) -> list[AgentTab]:
     """Return the tabs of the agent in the address. The page with the longest matching path is current."""
     slug = request.resolver_match.kwargs.get("slug", "") if request.resolver_match else ""
-    counts, root = dict(_tab_counts().rows(agent=slug)), reverse("agent", args=[slug])
-    urls = {page.url_name: reverse(page.url_name, args=[slug]) for tab in AGENT_TABS for page in tab.pages}
+    counts, root = dict(_tab_counts().rows(agent=slug)), address_of("agent", slug)
+    urls = {page.url_name: address_of(page.url_name, slug) for tab in AGENT_TABS for page in tab.pages}
     matches = [
         (len(path), page.url_name)
         for tab in AGENT_TABS
@@ -257,7 +257,7 @@ def _navigation_groups(request: HttpRequest) -> list[tuple[str, list[NavigationE
 
     def filled(entry: NavigationEntry) -> NavigationEntry:
         count, label = counts.get(entry.url_name, (0, ""))
-        is_current = request.path.startswith(entry.under) or request.path == reverse(entry.url_name)
+        is_current = request.path.startswith(entry.under) or request.path == address_of(entry.url_name)
         return replace(entry, label=_(entry.label), count=count, count_says=label, is_current=is_current)
 
     return [

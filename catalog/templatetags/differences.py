@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from django import template
-from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -20,6 +19,7 @@ from catalog.rules.readable_diff import read_change
 from catalog.rules.word_diff import Pieces
 from catalog.templatetags.display import effect_word, shown, signed, tone
 from core.numbered_pages import NumberedPage, page_of
+from core.page_addresses import address_of
 from core.readable_changes import ReadableChange, outline
 from core.translating import translated
 from protocols.signature import Effect as CallEffect
@@ -114,7 +114,7 @@ def readable(changes: Sequence[Change] | NumberedPage[Change]) -> NumberedPage[R
 @register.simple_tag
 def comparison_url(before: ToolVersion, after: ToolVersion) -> str:
     """Return the address of the page that compares two versions of a tool in full."""
-    return f"{reverse('tool-versions', args=[after.tool_id])}?from={before.ordinal}&to={after.ordinal}"
+    return f"{address_of('tool-versions', after.tool_id)}?from={before.ordinal}&to={after.ordinal}"
 
 
 @register.filter

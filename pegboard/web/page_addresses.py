@@ -1,14 +1,13 @@
 """Django's `{% url %}`, which builds each address once in a process."""
 
-from functools import lru_cache
 from typing import Any
 
-from django.conf import settings
 from django.template import Context, Library
 from django.template.base import Parser, Token
 from django.template.defaulttags import URLNode, url
-from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils.html import conditional_escape
+
+from core.page_addresses import address_of
 
 register = Library()
 
@@ -22,15 +21,8 @@ class AddressNode(URLNode):
         is_plain = ":" not in name and all(isinstance(value, str | int) for value in arguments)
         if self.asvar or self.kwargs or not is_plain:
             return super().render(context)
-        urlconf = get_urlconf() or settings.ROOT_URLCONF
-        address = _address(name, tuple(map(str, arguments)), get_script_prefix(), urlconf)
+        address = address_of(name, *arguments)
         return conditional_escape(address) if context.autoescape else address
-
-
-@lru_cache(maxsize=5_000)
-def _address(name: str, arguments: tuple[str, ...], prefix: str, urlconf: str) -> str:
-    """Return the address. All that it depends on is an argument."""
-    return reverse(name, urlconf, arguments)
 
 
 @register.tag("url")
