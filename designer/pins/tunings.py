@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from msgspec import UNSET
 
 from catalog.models import Tool, ToolVersion
-from catalog.rules.sensitive_values import has_mask
 from catalog.rules.sensitive_values import restore as restore_masked
 from catalog.tools import effective_texts
 from catalog.tools.effective_texts import Rewrite
@@ -263,10 +262,6 @@ def facts(tuning: Tuning | None) -> dict[str, Any]:
 def masked_facts(target: Pin | Tool, recorded: dict[str, Any]) -> dict[str, Any]:
     """Return the facts for a person, or for the audit trail, whose entries cannot be changed."""
     return recorded | {"parameters": masking.masked_parameters(_tool_of(target), recorded["parameters"])}
-
-
-def has_masked_presets(target: Pin | Tool) -> bool:
-    return has_mask(masked_facts(target, facts(tuning_of(target))))
 
 
 def shown_words(target: Pin | Tool, tuning: Tuning | None) -> Words:

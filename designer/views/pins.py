@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from catalog.models import Tool
 from catalog.models.tools import ItemKind
 from catalog.rules import retries
+from catalog.rules.sensitive_values import has_mask
 from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -83,7 +84,7 @@ def _pin_page(
     context = {
         "form": form,
         "tuning": _tuning(row),
-        "is_masked": tunings.has_masked_presets(row),
+        "is_masked": has_mask(form.own),
         "choice": choice,
         "failing": failing or PinRetryForm(pin=row),
         "following": following or PinModeForm(pin=row),

@@ -15,7 +15,7 @@ from catalog.models import Activity, Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import diff
-from catalog.rules.sensitive_values import members_of
+from catalog.rules.sensitive_values import has_mask, members_of
 from catalog.search.progress import progress_of
 from catalog.tools import definitions, effective_texts, sensitive_values, versions
 from catalog.views.asked import number
@@ -250,7 +250,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "form": form,
         "tuning": tuning,
-        "is_masked": tunings.has_masked_presets(row),
+        "is_masked": has_mask(form.own),
         "history": history,
         "stale": tunings.stale_of(tuning, form.signature),
         "cautions": less_cautious(tunings.words_of(tuning), form.signature),
