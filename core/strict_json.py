@@ -65,8 +65,8 @@ class PartialDocument:
             raise ProtocolViolationError(broken.code, f"The reply holds {broken.reason}.")
 
     def answer_in(self, part: Any) -> "AnswerDocument":
-        """Return a part of the document as the result of a call. Raises as `repaired` does."""
-        return repaired(part) if self.is_suspect else AnswerDocument(_storable(part))
+        """Return a part of the document as the result of a call, with replacements as in `repaired`."""
+        return repaired(part) if self.is_suspect or unstorable(part) else AnswerDocument(part)
 
 
 @dataclass(frozen=True, slots=True)

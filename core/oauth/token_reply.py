@@ -4,6 +4,7 @@ RFC 6749 section 5.1 requires 200 and JSON. Some servers send 201, or a form as 
 member is ignored unless the token depends on it. The caller interprets the members.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from core.outbound.reply import Reply
 
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 100
+_FORM_BODY = re.compile(rb"[\w.-]+=[^\s&]*+(?:&[\w.-]+=[^\s&]*+)*+\s*")
 # Without these the reply has no meaning.
 ESSENTIAL = frozenset({"access_token", "token_type", "refresh_token", "id_token", "error"})
 
@@ -34,7 +36,7 @@ def read_token_reply(reply: Reply) -> TokenReply:
     content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     notes = [] if reply.status in (200, *range(300, 600)) else [f"answered {reply.status}, not 200"]
     is_object = reply.body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
-    if content_type == FORM and not is_object:
+    if not is_object and (content_type == FORM or _FORM_BODY.fullmatch(reply.body)):
         notes.append("sent a form and not JSON")
         return TokenReply(_read_form(reply, notes), notes)
     if is_object:

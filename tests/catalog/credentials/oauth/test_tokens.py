@@ -171,6 +171,12 @@ ODD_FRAMES = {
     "a form": reply(b"access_token=a-fine-token&token_type=bearer&scope=a%2Cb", headers=FORM),
     "a form with 201": reply(b"token_type=BEARER&access_token=a-fine-token\n", status=201, headers=FORM),
     "a form that is JSON": reply(json.dumps(FINE).encode(), headers=FORM),
+    "a form that is called a text": reply(
+        b"access_token=a-fine-token&token_type=bearer", headers={"Content-Type": "text/plain"}
+    ),
+    "a member with a raw control character": reply(
+        b'{"access_token":"a-fine-token","token_type":"Bearer","of":"a\nb"}'
+    ),
     "JSON that is called HTML": reply(json.dumps(FINE).encode(), headers={"Content-Type": "text/html"}),
     "a list of scopes": json_reply(FINE | {"scope": ["read", "write"]}),
     "a scope that is none": json_reply(FINE | {"scope": 7}),
