@@ -33,9 +33,9 @@ STICKS_OUT = """() => [...document.querySelectorAll("main :is(.panel, .figure) *
 }).slice(0, 3).map(node => node.outerHTML.slice(0, 120))"""
 
 
-# The main actions in sight. A list may offer one for each row.
+# The main actions in sight. A list may offer one for each row, and a tray repeats one on a phone.
 PRIMARY = """() => [...document.querySelectorAll("main .button.is-primary:not(:disabled)")]
-    .filter(node => node.checkVisibility() && !node.closest("li, tr, dialog, .menu-items"))
+    .filter(node => node.checkVisibility() && !node.closest("li, tr, dialog, .menu-items, .tray"))
     .map(node => node.innerText.trim())"""
 
 
