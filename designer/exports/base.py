@@ -197,9 +197,8 @@ class FormatLimits:
         if outcome.refused and not has_other_warning:
             message = f"“{name}” accepts arguments in this format that its vendor refuses. {outcome.refused}."
             yield Remark("loses", "accepts_more", name, message)
-        if outcome.is_expressible is False and not has_other_warning:
-            message = f"“{name}” accepts arguments at its vendor that this format has no place for."
-            yield Remark("loses", "accepts_fewer", name, message)
+        if outcome.is_expressible is False and not has_other_warning and not written_inputs.closes_objects:
+            yield _fewer_arguments(name)
 
     def remarks_on_parameter(
         self, tool: str, parameter: Parameter, types: frozenset[ParameterType]
@@ -357,12 +356,19 @@ def _about_losses(name: str, written_inputs: WrittenInputs, outputs: WrittenOutp
         paths = ", ".join(f"“{'.'.join(path)}”" for path in written_inputs.left_out)
         message = f"“{name}” goes without inputs that have no strict form: {paths}."
         yield Remark("loses", "inputs_left_out", name, message)
+    if written_inputs.closes_objects:
+        yield _fewer_arguments(name)
     if written_inputs.is_cut or outputs.is_cut:
         message = (
             f"“{name}” has a schema that leads back to itself or nowhere, or is too large to be written "
             "without references; at that place, it takes anything."
         )
         yield Remark("loses", "references_cut", name, message)
+
+
+def _fewer_arguments(name: str) -> Remark:
+    message = f"“{name}” accepts arguments at its vendor that this format has no place for."
+    return Remark("loses", "accepts_fewer", name, message)
 
 
 def has_whole_bounds(parameter: Parameter) -> bool:

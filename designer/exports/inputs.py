@@ -29,6 +29,7 @@ class WrittenInputs(NamedTuple):
 
     refusal: why there is no schema, "" if there is one.
     below: the one property that contains all inputs, "" if they are at the top.
+    closes_objects: the schema closes an object that the vendor leaves open without a keyword.
     keywords, left_out: the rules and the inputs that the schema lacks.
     broken: the rules of the target that the schema still breaks.
     """
@@ -39,6 +40,7 @@ class WrittenInputs(NamedTuple):
     refusal: str = ""
     is_cut: bool = False
     is_widened: bool = False
+    closes_objects: bool = False
     keywords: frozenset[str] = frozenset()
     left_out: tuple[strict.Path, ...] = ()
     broken: tuple[BrokenRule, ...] = ()
@@ -92,6 +94,7 @@ def _write_strict(written: WrittenInputs, subset: Subset) -> WrittenInputs:
         schema=form.schema or {},
         refusal=refusal,
         is_widened=form.is_widened,
+        closes_objects=form.closes_objects,
         keywords=written.keywords | form.rules,
         left_out=form.left_out,
     )

@@ -42,6 +42,7 @@ UNLISTED = "which has members that are not listed among its properties"
 class StrictForm(NamedTuple):
     """A strict schema, and what it lacks: keywords (`rules`) and inputs (`left_out`).
 
+    closes_objects: it closes an object that the vendor leaves open without a keyword.
     Where `schema` is None, `stuck` is the path to what has no strict form, and `why_stuck` is the reason.
     """
 
@@ -49,6 +50,7 @@ class StrictForm(NamedTuple):
     rules: frozenset[str]
     left_out: tuple[Path, ...]
     is_widened: bool
+    closes_objects: bool
     stuck: Path
     why_stuck: str
 
@@ -59,7 +61,9 @@ def form(schema: Schema, subset: Subset) -> StrictForm:
         document = read_document(schema)
     except SchemaBoundsError:
         # The sizes of a strict schema are far below these bounds.
-        return StrictForm(None, frozenset(), (), is_widened=False, stuck=(), why_stuck=ANYTHING)
+        return StrictForm(
+            None, frozenset(), (), is_widened=False, closes_objects=False, stuck=(), why_stuck=ANYTHING
+        )
     writer = _Writer(document, subset)
     strict_schema = writer.write(document.root, ())
     return StrictForm(
@@ -67,6 +71,7 @@ def form(schema: Schema, subset: Subset) -> StrictForm:
         frozenset(writer.rules),
         tuple(writer.left_out),
         writer.is_widened,
+        writer.closes_objects,
         writer.stuck,
         writer.why_stuck or ANYTHING,
     )
@@ -81,6 +86,7 @@ class _Writer:
         self.rules: set[str] = set()
         self.left_out: list[Path] = []
         self.is_widened = False
+        self.closes_objects = False
         self.stuck: Path = ()
         self.why_stuck = ""
         self._reason = ""
@@ -152,6 +158,8 @@ class _Writer:
             return None
         if any(vendor_schema.get(keyword, False) is not False for keyword in _CLOSING):
             self.rules.add("additionalProperties")
+        elif members.is_open:
+            self.closes_objects = True
         properties: Schema = {}
         for name in dict.fromkeys([*members.members, *members.required]):
             self._reason = ""

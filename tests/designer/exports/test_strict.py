@@ -93,6 +93,37 @@ def test_rules_that_the_subset_lacks_are_left_out_and_told(rules, kept_rules, lo
     )
 
 
+@pytest.mark.parametrize(
+    ("inputs", "is_open"),
+    [
+        ({"type": "object"}, True),
+        (
+            {"type": "object", "properties": {}, "$schema": "https://json-schema.org/draft/2020-12/schema"},
+            True,
+        ),
+        ({"type": "object", "properties": {"a": A}}, True),
+        ({"allOf": [{"type": "object", "properties": {"a": A}}]}, True),
+        (closed(a={"type": "object", "properties": {"b": A}}), True),
+        (closed(a={"type": "array", "items": {"type": "object", "properties": {"b": A}}}), True),
+        ({"type": "object", "additionalProperties": False}, False),
+        (closed(a=closed(b=A)), False),
+        ({"type": "object", "properties": {"a": A}, "unevaluatedProperties": False}, False),
+    ],
+    ids=str,
+)
+def test_object_that_is_closed_for_the_subset_is_named_as_a_loss(inputs, is_open):
+    carried_release = carried(make_release(signature_of(inputs)), LIMITS)
+    losses = [(remark.level, remark.code) for remark in carried_release.remarks]
+    assert carried_release.is_whole
+    assert losses == ([("loses", "accepts_fewer")] if is_open else [])
+
+
+def test_stated_openness_is_named_once_as_the_keyword_that_is_left_out():
+    inputs = {"type": "object", "additionalProperties": True}
+    warnings = remarks(make_release(signature_of(inputs)), LIMITS)
+    assert [warning.code for warning in warnings] == ["keywords_left_out"]
+
+
 FREE = [{}, True, {"type": "object"}, {"type": "array"}, {"description": "Anything"}, {"enum": [{"a": 1}]}]
 
 
