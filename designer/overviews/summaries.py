@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -61,7 +62,7 @@ class Summary:
     """A summary of a draft or a release.
 
     places: the environments, of a release only the recorded one. differences: how today's differ from it.
-    last_run: None if no test has finished.
+    last_run: of a release, on it or before it was published. None if no test has finished.
     """
 
     document: ReleaseDocument
@@ -125,9 +126,10 @@ def summarize_document(
             )
         )
     # A release is published from the draft, so the last run before it is the one that its publisher saw.
-    runs = RehearsalRun.objects.filter(agent=agent, release=None, status=RehearsalStatus.SUCCEEDED)
+    is_about_it = Q(release=None)
     if release:
-        runs = runs.filter(finished_at__lte=release.created_at)
+        is_about_it = Q(release=None, finished_at__lte=release.created_at) | Q(release=release.number)
+    runs = RehearsalRun.objects.filter(is_about_it, agent=agent, status=RehearsalStatus.SUCCEEDED)
     differences = ""
     if record and release:
         moved = binding_snapshots.list_moved_bindings(agent.pk, release, document)

@@ -7,7 +7,7 @@ from designer.agents import agents
 from designer.environments import environments, mocks
 from designer.pins import pins
 from designer.procedures import editing
-from designer.rehearsals import runs, sentences
+from designer.rehearsals import runs, sentences, shown
 from designer.releases import publishing
 from people.models import Role
 from protocols.signature import Annotations
@@ -61,6 +61,20 @@ def test_a_release_names_who_approved_it_and_what_ran_before(agent, designer):
     assert page.context["leading_here"] == ["live"]
     assert [move.release for move, _ in page.context["moves"]] == [release]
     assert "First" in text_of(page)
+
+
+def test_a_run_of_the_release_itself_counts_more_than_those_before_it(agent, designer):
+    sentences.add(agent, actor=designer, new_sentences=[sentences.NewSentence("Erase it", "erase_order")])
+    release = publishing.publish(agent, actor=designer)
+    path = f"/agents/{agent.slug}/releases/{release.number}/read/"
+    assert viewer().get(path).context["summary"].last_run is None
+
+    shown_tools, rows = shown.tools_of_agents([agent])[agent.pk], sentences.read_sentences([agent])
+    run = runs.run_and_store(agent, shown_tools, shown_tools.sentences(rows), release=release.number)
+
+    assert viewer().get(path).context["summary"].last_run == run
+    # The draft was not tested.
+    assert viewer().get(f"/agents/{agent.slug}/read/").context["summary"].last_run is None
 
 
 def test_each_environment_states_what_runs_there(agent, designer):
