@@ -3,7 +3,7 @@
 What is left out makes no version, so these are the same in the reduced form:
 
 - values of `enum`, constants of a union and dependent names in another order;
-- definitions and anchors under other names, and definitions that nothing refers to;
+- definitions and anchors under other names, `definitions` for `$defs`, and definitions that nothing uses;
 - `_meta` and extension members (`x-...`), unless a call reads them or they name values of an `enum`;
 - a default or an example that the vendor makes of its clock, which differs in each reading.
 """
@@ -222,21 +222,24 @@ def _renamed(schema: Any, steps: Steps, names: Mapping[Steps, str]) -> Any:
         return schema
     renamed = dict(schema)
     groups: dict[str, list[tuple[str, Any]]] = {}
+    defined: list[tuple[str, Any]] = []
     for keyword, name, child in subschemas.children(schema):
         below = (*steps, keyword) if name is None else (*steps, keyword, name)
         if name is None:
             renamed[keyword] = _renamed(child, below, names)
             continue
-        entries = groups.setdefault(keyword, [])
-        if keyword not in subschemas.DEFINITIONS or below in names:
-            entries.append((names.get(below, name), _renamed(child, below, names)))
-    for keyword, entries in groups.items():
         if keyword in subschemas.DEFINITIONS:
-            del renamed[keyword]
-            renamed |= {keyword: sorted(entries, key=_as_text)} if entries else {}
+            renamed.pop(keyword, None)
+            if below in names:
+                defined.append((names[below], _renamed(child, below, names)))
         else:
-            is_map = isinstance(schema[keyword], dict)
-            renamed[keyword] = dict(entries) if is_map else [entry for _, entry in entries]
+            groups.setdefault(keyword, []).append((name, _renamed(child, below, names)))
+    for keyword, entries in groups.items():
+        is_map = isinstance(schema[keyword], dict)
+        renamed[keyword] = dict(entries) if is_map else [entry for _, entry in entries]
+    if defined:
+        # The older keyword means the same.
+        renamed["$defs"] = sorted(defined, key=_as_text)
     if isinstance(reference := schema.get("$ref"), str):
         renamed["$ref"] = _renamed_reference(reference, names)
     return renamed

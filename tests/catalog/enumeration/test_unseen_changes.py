@@ -126,6 +126,22 @@ def test_an_unseen_change_of_a_schema_makes_no_version(bench, case):
     assert "REST_CHANGED" not in {note["code"] for note in again.notes}
 
 
+@pytest.mark.parametrize("bench", ["mcp"], indirect=True)
+@pytest.mark.parametrize("other", [("$defs", "Day"), ("$defs", "When"), ("definitions", "When")])
+def test_definitions_under_another_keyword_or_name_make_no_version(bench, other):
+    forms = [
+        SCHEMA
+        | {
+            "properties": SCHEMA["properties"] | {"day": {"$ref": f"#/{keyword}/{name}"}},
+            keyword: {name: {"type": "string", "format": "date"}},
+        }
+        for keyword, name in (("definitions", "Day"), other)
+    ]
+    run, row, added = reread(bench, *with_inputs(bench, forms))
+    assert (added, run.changed) == (0, 0)
+    assert ListedDocument.objects.filter(tool=row).exists()
+
+
 @pytest.mark.parametrize("bench", WITH_SCHEMAS, indirect=True)
 @pytest.mark.parametrize("case", SEEN)
 def test_a_change_that_a_model_sees_makes_a_version(bench, case):

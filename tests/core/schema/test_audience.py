@@ -41,6 +41,19 @@ def pair(name, kind, other):
             {"definitions": {"X": B}, "$ref": "#/definitions/X"},
             {"definitions": {"Y": B}, "$ref": "#/definitions/Y"},
         ),
+        ({"definitions": {"X": B}, "$ref": "#/definitions/X"}, {"$defs": {"Y": B}, "$ref": "#/$defs/Y"}),
+        (
+            using("A", A=A, B=B),
+            {
+                "properties": {"a": {"$ref": "#/definitions/A"}},
+                "definitions": {"A": {**A, "properties": {"b": {"$ref": "#/$defs/B"}}}},
+                "$defs": {"B": B},
+            },
+        ),
+        (
+            {"items": {"definitions": {"X": B}, "$ref": "#/items/definitions/X"}},
+            {"items": {"$defs": {"X": B}, "$ref": "#/items/$defs/X"}},
+        ),
     ],
 )
 def test_names_of_definitions_mean_nothing(one, other):
@@ -81,6 +94,11 @@ def test_order_that_no_reader_sees_and_names_that_nothing_refers_to_mean_nothing
     [
         (using("B", B=B), using("B", B={**B, "minLength": 2})),
         (using("B", A=A, B=B), using("A", A=A, B=B)),
+        ({"definitions": {"X": B}, "$ref": "#/definitions/X"}, using("X", X=B)),
+        (
+            {"definitions": {"X": B}, "$defs": {"X": A, "B": B}, "$ref": "#/definitions/X"},
+            {"definitions": {"X": B}, "$defs": {"X": A, "B": B}, "$ref": "#/$defs/X"},
+        ),
         (
             using("A", A=pair("A", "a", "B"), B=pair("B", "b", "A")),
             using("B", A=pair("A", "a", "B"), B=pair("B", "b", "A")),
