@@ -11,7 +11,7 @@ from django.utils import timezone
 from catalog import bounds
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
-from catalog.enumeration import kept_replies, known_pages, lease, listing, schedule
+from catalog.enumeration import deadline, kept_replies, known_pages, lease, listing, schedule
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
@@ -236,7 +236,7 @@ def test_reading_it_from_its_beginning_takes_no_second_time_of_its_own(bench, mo
     breaks_off(bench)
     before = len(bench.vendor.requests)
     clock = SimpleNamespace(monotonic=lambda: 130.0 * (len(bench.vendor.requests) - before))
-    for module in (enumeration_runs, listing):
+    for module in (enumeration_runs, listing, deadline):
         monkeypatch.setattr(module, "time", clock)
     bench.shop.turn = lambda number, document: b"{" if number == 3 else document
     run, pages = reads(bench)

@@ -18,6 +18,7 @@ from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from core.outbound.session import HttpSession
 from protocols.list_pages import NothingKnown
+from protocols.openapi import contents
 from protocols.openapi import signature as openapi_signature
 from protocols.openapi.client import OpenApi
 from tests.factories import make_endpoint, make_user
@@ -441,8 +442,12 @@ def test_what_a_newer_reader_takes_otherwise_is_a_version_and_nothing_else_is(ap
 
     with monkeypatch.context() as as_it_was:
         as_it_was.setattr(OpenApi, "revision", 1)
-        for kind in ("is_multipart", "is_lines"):
-            as_it_was.setattr(openapi_signature, kind, lambda media: False)
+        for module, kind in (
+            (contents, "is_multipart"),
+            (contents, "is_lines"),
+            (openapi_signature, "is_multipart"),
+        ):
+            as_it_was.setattr(module, kind, lambda media: False)
         assert run_enumeration() == ("succeeded", 3, 0, 0)
     assert run_enumeration() == ("succeeded", 0, 2, 1)
     tool = Tool.objects.get(tool_id="send")
