@@ -23,8 +23,9 @@ MAX_PARTS = 1_000
 
 _FLAGS = ("readOnly", "writeOnly", "deprecated")  # true where any part states it (validation, 9.3 and 9.4)
 # Keywords of one rule: each has a meaning only beside the others.
+_MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _GROUPS: tuple[tuple[str, ...], ...] = (
-    ("properties", "patternProperties", "additionalProperties"),
+    _MEMBERS,
     ("prefixItems", "items"),
     ("contains", "minContains", "maxContains"),
     ("if", "then", "else"),
@@ -73,7 +74,8 @@ class _NeverError(Exception):
 
 def flatten(schema: AnySchema, follow: Follow) -> Level:
     """Return one level of a schema in the internal form. `follow` returns the target of a `$ref`."""
-    merged: Schema = {}
+    joiner = _Joiner()
+    merged = joiner.schema
     inner: list[AnySchema] = [schema]
     # A schema that only refers to another one is replaced by it, even if that one cannot be joined.
     while len(inner) == 1 and not merged.keys() - ANNOTATIONS:
@@ -81,15 +83,14 @@ def flatten(schema: AnySchema, follow: Follow) -> Level:
         if isinstance(part, bool):
             return Level(merged if part else merged | NEVER)
         keywords, inner = _take_apart(part, follow)
-        merged = _join(merged, keywords)[0]
+        joiner.add(keywords)
     apart: list[Schema] = []
     try:
         for number, part in enumerate(_conjuncts(inner, follow)):
             if number >= MAX_PARTS or _UNEVALUATED & part.keys():
                 apart.append(part)
                 continue
-            merged, remainder = _join(merged, part)
-            if remainder:
+            if remainder := joiner.add(part):
                 apart.append(remainder)
     except _NeverError:
         return Level({keyword: value for keyword, value in merged.items() if keyword in ANNOTATIONS} | NEVER)
@@ -109,7 +110,7 @@ def both(one: AnySchema, other: AnySchema) -> AnySchema:
     """Return a schema that accepts what both accept."""
     if one is False or other is False:
         return False
-    if one in (True, {}) or other in (True, {}) or types.is_equal(one, other):
+    if one in (True, {}) or other in (True, {}) or _is_equal(one, other):
         return other if one in (True, {}) else one
     parts: list[AnySchema] = []
     for schema in (one, other):
@@ -159,34 +160,114 @@ def _conjuncts(schemas: Sequence[AnySchema], follow: Follow) -> Iterator[Schema]
         waiting += reversed(inner)
 
 
-def _join(one: Schema, other: Schema) -> tuple[Schema, Schema]:
-    """Return one schema with the rules of both, and the rules of `other` that it cannot state."""
-    merged, remainder = dict(one), dict[str, Any]()
-    done: set[str] = set()
-    for keyword in other:
-        group = _GROUP_OF.get(keyword, (keyword,))
-        if keyword in done:
-            continue
-        done.update(group)
-        one_rule = {word: merged[word] for word in group if word in merged}
-        other_rule = {word: other[word] for word in group if word in other}
-        try:
-            if not one_rule or types.is_equal(one_rule, other_rule):
-                joined = other_rule
-            elif keyword in _GROUP_OF:
-                joined = _JOIN_GROUP[group[0]](one_rule, other_rule)
-            elif keyword == "const":
-                raise _NeverError
-            elif join_values := _JOIN_VALUE.get(keyword):
-                joined = {keyword: join_values(one_rule[keyword], other_rule[keyword])}
+class _Joiner:
+    """Joins schemas one after another. `schema` is one schema with the rules of all.
+
+    A part that only lists members of an object costs what it lists, and not what was listed before.
+    """
+
+    def __init__(self) -> None:
+        self.schema: Schema = {}
+        # No vendor's object, so that members can be added to it.
+        self._own_properties: dict[str, AnySchema] = {}
+        # Members that the last part listed as {}. The next part makes them True.
+        self._empty_names: list[str] = []
+
+    def add(self, other: Schema) -> Schema:
+        """Add the rules of `other`, and return those that the joined schema cannot state.
+
+        Raises _NeverError, and adds nothing then.
+        """
+        changes: list[tuple[Schema, Schema]] = []
+        members: dict[str, AnySchema | None] | None = None
+        own_properties, remainder, done = self._own_properties, dict[str, Any](), set[str]()
+        for keyword in other:
+            group = _GROUP_OF.get(keyword, (keyword,))
+            if keyword in done:
+                continue
+            done.update(group)
+            one_rule = {word: self.schema[word] for word in group if word in self.schema}
+            other_rule = {word: other[word] for word in group if word in other}
+            try:
+                if group is not _MEMBERS:
+                    joined = _join_rules(keyword, one_rule, other_rule)
+                elif own_properties and _lists_members_only(other_rule):
+                    joined, members = _join_listed_members(one_rule, other_rule)
+                else:
+                    joined = _join_rules(keyword, one_rule, other_rule)
+                    own_properties = {} if joined is other_rule else joined.get("properties", {})
+            except _ApartError:
+                remainder |= other_rule
+                continue
+            changes.append((one_rule, joined))
+        for one_rule, joined in changes:
+            for word in one_rule:
+                del self.schema[word]
+            self.schema |= joined
+        if members is not None:
+            self._extend(members)
+        elif own_properties is not self._own_properties:
+            self._own_properties = own_properties
+            self._empty_names = [name for name, rule in own_properties.items() if rule == {}]
+        return remainder
+
+    def _extend(self, members: Mapping[str, AnySchema | None]) -> None:
+        properties = self._own_properties
+        properties |= dict.fromkeys(self._empty_names, True)
+        self._empty_names = [name for name, rule in members.items() if rule == {}]
+        for name, rule in members.items():
+            if rule is None:
+                properties.pop(name, None)
             else:
-                # An annotation, or a keyword of the vendor's own: it is about the outer schema.
-                joined = one_rule
-        except _ApartError:
-            remainder |= other_rule
-            continue
-        merged = {word: value for word, value in merged.items() if word not in one_rule} | joined
-    return merged, remainder
+                properties[name] = rule
+        if not properties:
+            del self.schema["properties"]
+
+
+def _lists_members_only(rules: Schema) -> bool:
+    return not rules.get("patternProperties") and rules.get("additionalProperties", True) is True
+
+
+def _join_rules(keyword: str, one_rule: Schema, other_rule: Schema) -> Schema:
+    """Return the rules of one keyword, or of its group, that state both."""
+    if not one_rule or _is_equal(one_rule, other_rule):
+        return other_rule
+    if group := _GROUP_OF.get(keyword):
+        return _JOIN_GROUP[group[0]](one_rule, other_rule)
+    if keyword == "const":
+        raise _NeverError
+    if join_values := _JOIN_VALUE.get(keyword):
+        return {keyword: join_values(one_rule[keyword], other_rule[keyword])}
+    # An annotation, or a keyword of the vendor's own: it is about the outer schema.
+    return one_rule
+
+
+def _is_equal(one: AnySchema, other: AnySchema) -> bool:
+    """Return what `types.is_equal` does, and return early where a joined schema has grown."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_equal(rule, other[word]) for word, rule in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_equal, one, other))
+    return types.is_equal(one, other)
+
+
+def _join_listed_members(one: Schema, other: Schema) -> tuple[Schema, dict[str, AnySchema | None]]:
+    """Return what `_join_members` does where `other` only lists members, without copying those of `one`.
+
+    The result has the properties of `one`, and apart from it those that change. None: it lacks this one.
+    """
+    side = _MemberRules(one)
+    others = both(side.others, True)
+    members: dict[str, AnySchema | None] = {}
+    for name, rule in other.get("properties", {}).items():
+        joined = both(side.rule_for(name), rule)
+        is_absent = joined is False and others is False
+        members[name] = (
+            None if is_absent and not any(_matches(pattern, name) for pattern in side.patterns) else joined
+        )
+    is_stated = others is not True or "additionalProperties" in {**one, **other}
+    kept = {word: rule for word, rule in one.items() if word != "additionalProperties" and rule}
+    return kept | ({"additionalProperties": others} if is_stated else {}), members
 
 
 def _join_members(one: Schema, other: Schema) -> Schema:

@@ -1,5 +1,8 @@
 """`allOf` has one meaning, and it is the validator's."""
 
+import copy
+import json
+
 import jsonschema_rs
 import pytest
 from hypothesis import example, given
@@ -92,6 +95,56 @@ def test_a_second_rule_that_no_keyword_holds_stays_apart(one, other):
     level = level_of({**one, "type": ["string", "array", "object"], "allOf": [{**other, "maxLength": 9}]})
     assert level.apart == (other,)
     assert level.schema == {**one, "type": ["string", "array", "object"], "maxLength": 9}
+
+
+# What a list of parts has in common with a long one: members of the same names, closed and open objects,
+# patterns that list a name too, and rules that accept anything or nothing.
+member_rules = st.sampled_from(
+    [{}, True, False, {"type": "string"}, {"const": 1}, {"const": 1.0}, {"allOf": [{"minLength": 1}, {}]}]
+)
+member_parts = st.fixed_dictionaries(
+    {},
+    optional={
+        "properties": st.dictionaries(st.sampled_from(["a", "b", "ab", "c"]), member_rules, max_size=3),
+        "patternProperties": st.dictionaries(st.sampled_from(["a", "^b", "("]), member_rules, max_size=1),
+        "additionalProperties": st.sampled_from([True, True, False, {}, {"minLength": 1}]),
+        "required": st.lists(st.sampled_from("ab"), max_size=2),
+        "title": st.sampled_from("TU"),
+        "type": st.sampled_from(["object", ["object", "null"], "string"]),
+        "pattern": st.sampled_from("ab"),
+    },
+)
+
+
+@given(st.lists(member_parts, min_size=2, max_size=7))
+@example([{"properties": {"a": {}}}, {"properties": {"b": {}}}, {"properties": {"c": {}}}])
+@example([{"properties": {"a": True}}, {"additionalProperties": False}, {"properties": {"a": False}}])
+def test_parts_joined_at_once_are_as_joined_one_by_one(parts):
+    before = copy.deepcopy(parts)
+    level = merge.join(parts)
+    assert parts == before
+    # Two parts alone are always joined as a whole: nothing is added to what an earlier join made.
+    schema, apart = parts[0], ()
+    for part in parts[1:]:
+        step = merge.join([schema, part])
+        schema, apart = step.schema, (*apart, *step.apart)
+        if "not" in schema:
+            apart = ()
+            break
+    assert json.dumps([level.schema, level.apart]) == json.dumps([schema, apart])
+
+
+def test_joining_many_open_parts_costs_their_number(monkeypatch):
+    calls = []
+    both = merge.both
+    monkeypatch.setattr(merge, "both", lambda one, other: calls.append(1) or both(one, other))
+    counts = []
+    for number in (100, 200):
+        calls.clear()
+        level = level_of({"allOf": [{"properties": {f"m{n}": {"type": "string"}}} for n in range(number)]})
+        assert len(level.properties) == number
+        counts.append(len(calls))
+    assert counts[1] < 2.1 * counts[0]
 
 
 def test_a_schema_that_looks_at_what_others_left_over_is_not_taken_apart():
