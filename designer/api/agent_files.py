@@ -44,7 +44,7 @@ class FiledTransferOutput(serializers.Serializer[Any]):
 
 class FiledLimitOutput(serializers.Serializer[Any]):
     tokens = serializers.IntegerField(
-        help_text="The limit of the tokens that its tools and procedures use in each request."
+        help_text="The most tokens of its tools and procedures in each request."
     )
     stops = serializers.BooleanField(help_text="Whether more than that fails a check of publishing.")
 

@@ -39,9 +39,7 @@ class DraftOutput(serializers.Serializer[Any]):
         allow_null=True,
         help_text="The release that `live` points to, else the newest one; null before the first.",
     )
-    is_new = serializers.BooleanField(
-        help_text="Whether publishing would create a release that differs from the newest one."
-    )
+    is_new = serializers.BooleanField(help_text="Whether publishing would create another release.")
     agent = MemberOutput(
         source="changes.own.agent", many=True, help_text="The changed texts of the agent itself."
     )

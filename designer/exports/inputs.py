@@ -29,7 +29,7 @@ class WrittenInputs(NamedTuple):
 
     refusal: why there is no schema, "" if there is one.
     below: the one property that contains all inputs, "" if they are at the top.
-    closes_objects: the schema closes an object that the vendor leaves open without a keyword.
+    closes_objects: the schema closes an object that is open at the vendor, without listed members.
     keywords, left_out: the rules and the inputs that the schema lacks.
     broken: the rules of the target that the schema still breaks.
     """

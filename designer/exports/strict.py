@@ -42,7 +42,7 @@ UNLISTED = "which has members that are not listed among its properties"
 class StrictForm(NamedTuple):
     """A strict schema, and what it lacks: keywords (`rules`) and inputs (`left_out`).
 
-    closes_objects: it closes an object that the vendor leaves open without a keyword.
+    closes_objects: it closes an object that is open at the vendor, and of which the vendor lists no member.
     Where `schema` is None, `stuck` is the path to what has no strict form, and `why_stuck` is the reason.
     """
 
@@ -158,7 +158,8 @@ class _Writer:
             return None
         if any(vendor_schema.get(keyword, False) is not False for keyword in _CLOSING):
             self.rules.add("additionalProperties")
-        elif members.is_open:
+        elif members.is_open and not members.members:
+            # Arguments beside listed members are rarely meant; here no argument is left.
             self.closes_objects = True
         properties: Schema = {}
         for name in dict.fromkeys([*members.members, *members.required]):

@@ -246,7 +246,7 @@ def test_a_sub_agents_tool_is_judged_where_it_is_published(page):
         bar.context["readiness"] == page.get("/agents/desk/changes/").context["readiness"] == {"warning": 1}
     )
     assert 'href="/agents/desk/publish/"' in bar.content.decode()
-    assert 'hx-get="/agents/billing/changes/"' in page.get("/agents/billing/").content.decode()
+    assert 'hx-get="/agents/billing/changes/?main=1"' in page.get("/agents/billing/").content.decode()
     (tool,) = page.get("/api/v1/agents/billing/readiness/").json()["tools"]
     assert tool["state"]["code"] == "simulated"
 
