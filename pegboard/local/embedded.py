@@ -51,8 +51,6 @@ POSTGRES_SETTINGS = {
     "maintenance_work_mem": "128MB",
     "effective_cache_size": "1GB",
     "max_wal_size": "2GB",
-    # Processes that read ahead take 8 MB; one machine has most of what it reads in memory.
-    "io_method": "sync",
     # For disks without moving parts, or the planner avoids indexes.
     "random_page_cost": "1.1",
     # Compiling a query takes longer than these queries run.
@@ -61,6 +59,8 @@ POSTGRES_SETTINGS = {
     "log_timezone": "UTC",
     "logging_collector": "off",
 }
+# From version 18 on, processes read ahead. They take 8 MB; one machine has most of what it reads in memory.
+POSTGRES_SETTINGS_FROM_18 = {"io_method": "sync"}
 # For tests only: a crash of the machine may lose everything, and nothing waits for a disk.
 VOLATILE_POSTGRES_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
@@ -233,6 +233,8 @@ class Postgres:
             self._initialise()
         self._take_over(self.run)
         settings = POSTGRES_SETTINGS | ({} if self.durable else VOLATILE_POSTGRES_SETTINGS)
+        if self._major() >= 18:
+            settings |= POSTGRES_SETTINGS_FROM_18
         return spawn(
             [
                 str(self.programs / "postgres"),
