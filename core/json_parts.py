@@ -165,9 +165,9 @@ class _PartsReader:
 
 
 def _read_string(token: str) -> str | BrokenPart:
-    # A string without escapes and control characters needs no decoding.
     if token[0] != '"' or len(token) == 1:
         raise UnreadableTextError
+    # A string without escapes and control characters needs no decoding.
     if "\\" not in token and token.isprintable():
         return token[1:-1]
     try:

@@ -18,7 +18,7 @@ class ActivityQuerySet(models.QuerySet["Activity"]):
 
 
 class Activity(models.Model):
-    """What runs for a tool: a definition's implementation, or a mock.
+    """An implementation of a tool: of a definition, or a mock.
 
     `current` is the newest version. `agent` and `tool` are set for the mock of one tool in one agent
     alone; no foreign key, because agents lie above the catalog.

@@ -68,7 +68,7 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
     exchanges: list[Sent] = []
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoredQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """A question, as in `protocols.call_outcome.Ask`. `request` is for the calling program."""
 
     id: str
@@ -103,7 +103,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     error: dict[str, Any] | None = None
     retry: Retry | None = None
     notes: list[dict[str, str]] = []
-    asks: list[Asked] = []
+    asks: list[StoredQuestion] = []
     resume: dict[str, Any] | None = None
     attempts: list[Attempt] = []
     vendor_duration_ms: int | None = None

@@ -266,8 +266,8 @@ def _join_listed_members(one: Schema, other: Schema) -> tuple[Schema, dict[str, 
             None if is_absent and not any(_matches(pattern, name) for pattern in side.patterns) else joined
         )
     is_stated = others is not True or "additionalProperties" in {**one, **other}
-    kept = {word: rule for word, rule in one.items() if word != "additionalProperties" and rule}
-    return kept | ({"additionalProperties": others} if is_stated else {}), members
+    listed_rules = {word: rule for word, rule in one.items() if word != "additionalProperties" and rule}
+    return listed_rules | ({"additionalProperties": others} if is_stated else {}), members
 
 
 def _join_members(one: Schema, other: Schema) -> Schema:

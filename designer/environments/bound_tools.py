@@ -1,4 +1,4 @@
-"""What runs for a tool in an environment: a bound activity, one with the definition's name, or the vendor."""
+"""The resolution of a tool in an environment: an activity that is bound or has its name, or the vendor."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

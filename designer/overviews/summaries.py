@@ -125,11 +125,6 @@ def summarize_document(
                 approval,
             )
         )
-    # A release is published from the draft, so the last run before it is the one that its publisher saw.
-    is_about_it = Q(release=None)
-    if release:
-        is_about_it = Q(release=None, finished_at__lte=release.created_at) | Q(release=release.number)
-    runs = RehearsalRun.objects.filter(is_about_it, agent=agent, status=RehearsalStatus.SUCCEEDED)
     differences = ""
     if record and release:
         moved = binding_snapshots.list_moved_bindings(agent.pk, release, document)
@@ -141,9 +136,21 @@ def summarize_document(
         places,
         _destinations(summarized, rows_by_tool),
         mocks.check_assertions(agent, mocks.assertions_of(agent), mocks.CallFilter()),
-        runs.select_related("asks").defer("payload", "results").order_by("-pk").first(),
+        _last_run(agent, release),
         differences,
     )
+
+
+def _last_run(agent: Agent, release: Release | None) -> RehearsalRun | None:
+    """Return the last finished run of the test phrases that tells about the release, or about the draft.
+
+    A release is published from the draft, so its publisher saw the last run of the draft before it.
+    """
+    is_relevant = Q(release=None)
+    if release:
+        is_relevant = Q(release=None, finished_at__lte=release.created_at) | Q(release=release.number)
+    runs = RehearsalRun.objects.filter(is_relevant, agent=agent, status=RehearsalStatus.SUCCEEDED)
+    return runs.select_related("asks").defer("payload", "results").order_by("-pk").first()
 
 
 def _describe_differences(recorded_place: str, place: str, moved: Sequence[BindingDifference]) -> str:

@@ -1,4 +1,4 @@
-"""Who has read the sensitive presets of a release, which exports contain unmasked.
+"""Records of users who read sensitive presets of a release, which exports contain unmasked.
 
 Keys leave receipts. A user who reads an export in a browser session leaves an entry in the audit trail. The
 bytes are never masked: they are signed, and their digest is the ETag that runtimes and lock files compare.

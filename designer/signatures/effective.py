@@ -128,12 +128,12 @@ def effective(
         return _build_effective(signature, words, name)
     # By the name, which is another one in each agent that has renamed the tool.
     by_name = _untuned.get(signature, dict)
-    shown = by_name.get(name)
-    if shown is None:
+    result = by_name.get(name)
+    if result is None:
         if len(by_name) >= MAX_NAMES:
             by_name.clear()
-        shown = by_name[name] = _build_effective(signature, words, name)
-    return shown
+        result = by_name[name] = _build_effective(signature, words, name)
+    return result
 
 
 def _build_effective(signature: Signature, words: Words, name: str) -> Effective:

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
-from catalog.models.calls import Asked
+from catalog.models.calls import StoredQuestion
 from designer.forms.pins import ConfigurationNameForm
 from designer.views.tools import find_tool, header
 from execution.calls import results
@@ -23,7 +23,7 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
     if row.current is None or (parameter := configurations.parameter_of(row.current)) is None:
         raise Http404
     schema = parameter.schema if isinstance(parameter.schema, dict) else {}
-    signature = results.questions(Asked("values", "", schema))
+    signature = results.questions(StoredQuestion("values", "", schema))
     text = request.GET.get("from", "")
     begins_as = row.configurations.filter(
         pk=int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0

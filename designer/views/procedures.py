@@ -172,8 +172,8 @@ def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 @requires(Role.DESIGNER)
 @require_GET
 def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """What the editor completes: with `own`, the agent's tools; else tools of the catalog that it has not
-    pinned, best first, for what is typed behind an @.
+    """Return the completions of the editor: with `own`, the agent's tools; else tools of the catalog that it
+    has not pinned, best first, for the text behind an @.
     """
     agent = _procedure(request, slug, procedure).agent
     if "own" in request.GET:
@@ -202,13 +202,13 @@ def procedure_tool(request: HttpRequest, slug: str, procedure: str, pk: int) -> 
     """The inputs and outputs of one tool beside the editor, when a user opens it: required inputs first."""
     agent = _procedure(request, slug, procedure).agent
     pin = get_object_or_404(pinned_signatures.pinned([agent]), pk=pk)
-    shown = pinned_signatures.effective_of(pin)
+    signature = pinned_signatures.effective_of(pin)
     context = {
         "agent": agent,
         "pin": pin,
-        "shown": shown,
-        "inputs": _required_first(shown),
-        "tokens": token_budget.tokens(shown),
+        "shown": signature,
+        "inputs": _required_first(signature),
+        "tokens": token_budget.tokens(signature),
     }
     return render(request, "designer/_procedure_tool.html", context)
 
@@ -431,18 +431,18 @@ def _completed_tools(agent: Agent) -> list[dict[str, Any]]:
     required = _("required")
     tools: list[dict[str, Any]] = []
     for pin in (pin for pin in pin_rows if pin.tool.kind == ItemKind.TOOL):
-        shown = pinned_signatures.effective_of(pin)
+        signature = pinned_signatures.effective_of(pin)
         inputs = [
             {
                 "name": row.alias,
                 "isRequired": row.is_required,
                 "says": (f"{required} · " if row.is_required else "") + _brief(row.parameter),
             }
-            for row in _required_first(shown)
+            for row in _required_first(signature)
         ]
-        outputs = [{"name": row.alias, "says": _brief(row.parameter)} for row in shown.outputs]
-        says = cut_short(shown.description, MAX_SENTENCE)
-        tools.append({"name": shown.name, "says": says, "inputs": inputs, "outputs": outputs})
+        outputs = [{"name": row.alias, "says": _brief(row.parameter)} for row in signature.outputs]
+        says = cut_short(signature.description, MAX_SENTENCE)
+        tools.append({"name": signature.name, "says": says, "inputs": inputs, "outputs": outputs})
     names = vocabulary.vocabulary_of(agent, pins=pin_rows)
     for child in (child for child in names.agents if not child.state):
         says = _("Hands over to %(title)s.") % {"title": child.title}

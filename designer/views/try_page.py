@@ -19,7 +19,7 @@ from django.utils.translation import gettext_noop
 import protocols
 from catalog.credentials import circuit_breaker
 from catalog.models import Call, Thread, Tool, ToolVersion
-from catalog.models.calls import Asked, Mode
+from catalog.models.calls import Mode, StoredQuestion
 from catalog.rules import retries
 from catalog.tools import effective_texts
 from catalog.views.asked import number
@@ -51,7 +51,7 @@ LONG_WAIT = timedelta(seconds=5)
 class CallQuestions:
     """One thing that a call asks for, with the form for it where there is something to fill in."""
 
-    asked: Asked
+    asked: StoredQuestion
     form: ArgumentsForm | None
 
 

@@ -15,7 +15,7 @@ from rest_framework.reverse import reverse
 
 from catalog.api.versions import VersionChoice, find_version, version_facts
 from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
-from catalog.models.calls import OUTCOMES, Asked, Attempt, CallStatus, Result
+from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result, StoredQuestion
 from core.errors import invalid
 from core.serializers import Input, ModelOutput, valid_data
 from execution.calls import examples, invocation, masking, queue, requesting
@@ -184,7 +184,7 @@ def _start_of(value: Any) -> Any:
     return value if len(text) <= MAX_LISTED_LENGTH else f"{text[:MAX_LISTED_LENGTH]}…"
 
 
-def ask_document(ask: Asked) -> dict[str, Any]:
+def ask_document(ask: StoredQuestion) -> dict[str, Any]:
     document = {"id": ask.id, "message": ask.message, "schema": ask.schema, "url": ask.url}
     return document if ask.request is None else document | {"request": ask.request}
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from catalog.models import ActivityVersion, Endpoint, ToolVersion
-from catalog.models.calls import Asked
+from catalog.models.calls import StoredQuestion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.tools import effective_texts
@@ -37,7 +37,7 @@ class ConfirmationError(DomainError):
         super().__init__("confirm_needed", message, fields={"confirm": "Say yes to run it."}, status=409)
 
 
-def refuse_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
+def refuse_answers(asks: Sequence[StoredQuestion], answers: Mapping[str, Any]) -> None:
     """Raises ArgumentsError for answers that do not fit what was asked."""
     faults = dict.fromkeys(answers.keys() - {ask.id for ask in asks}, "was not asked")
     for ask in asks:

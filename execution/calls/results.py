@@ -9,7 +9,7 @@ import msgspec
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.models.calls import Asked, Attempt, Call, CallStatus, Result, Retry, Sent
+from catalog.models.calls import Attempt, Call, CallStatus, Result, Retry, Sent, StoredQuestion
 from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.outbound.exchange import Exchange
@@ -92,7 +92,9 @@ def encode_result(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: boo
         is_link = ask.url.lower().startswith(("https://", "http://")) and len(ask.url) <= MAX_URL_LENGTH
         url = ask.url if is_link and ask.url.isprintable() else ""
         request = None if ask.request is None else sound(dict(ask.request))
-        asks.append(Asked(_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url, request))
+        asks.append(
+            StoredQuestion(_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url, request)
+        )
     result = Result(
         outputs={} if is_too_long else outputs,
         parsed={} if is_too_long or len(msgspec.json.encode(parsed)) > MAX_OUTPUTS_BYTES else parsed,
@@ -172,7 +174,7 @@ def attempt(
     )
 
 
-def questions(ask: Asked | Ask) -> Signature:
+def questions(ask: StoredQuestion | Ask) -> Signature:
     """Return a question as a signature, from which a form and its validation are generated."""
     # A question with an unreadable schema accepts any JSON.
     try:
@@ -191,7 +193,7 @@ def answer_of(signature: Signature, values: Mapping[str, Any]) -> Any:
     return dict(values)
 
 
-def faults_in_answer(ask: Asked, answer: object) -> dict[str, str]:
+def faults_in_answer(ask: StoredQuestion, answer: object) -> dict[str, str]:
     """Return why an answer is invalid, by `id` or `id.member`."""
     signature = questions(ask)
     is_whole = len(signature.inputs) == 1 and signature.inputs[0].is_whole

@@ -11,7 +11,7 @@ from django.forms import BoundField
 from django.utils.translation import gettext as _
 from msgspec.structs import replace
 
-from catalog.models.calls import Asked
+from catalog.models.calls import StoredQuestion
 from catalog.rules.sensitive_values import mask, restore
 from core import strict_json
 from core.canonical_json import canonical
@@ -247,7 +247,7 @@ def make_settings_form(configuration: Parameter, *args: Any, prefix: str, settin
     schema = configuration.schema if isinstance(configuration.schema, dict) else {}
     form = ArgumentsForm(
         *args,
-        signature=results.questions(Asked(configuration.name, "", schema)),
+        signature=results.questions(StoredQuestion(configuration.name, "", schema)),
         prefix=prefix,
         initial_values=settings if isinstance(settings, dict) else None,
     )

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
-from catalog.models.calls import Asked, Attempt, Result, Sent
+from catalog.models.calls import Attempt, Result, Sent, StoredQuestion
 from catalog.notifications import webhooks
 from catalog.notifications.models import Delivery, Event, Notice
 from catalog.tools import definitions
@@ -266,8 +266,8 @@ def _calls(tool, actor) -> int:
             Result(
                 error={"code": "INTERRUPT", "message": "It asks for more."},
                 asks=[
-                    Asked("q", "Which?", {"type": "string"}),
-                    Asked("v", "Go.", url="https://auth.example/"),
+                    StoredQuestion("q", "Which?", {"type": "string"}),
+                    StoredQuestion("v", "Go.", url="https://auth.example/"),
                 ],
                 resume={},
             ),

@@ -97,8 +97,8 @@ def test_a_second_rule_that_no_keyword_holds_stays_apart(one, other):
     assert level.schema == {**one, "type": ["string", "array", "object"], "maxLength": 9}
 
 
-# What a list of parts has in common with a long one: members of the same names, closed and open objects,
-# patterns that list a name too, and rules that accept anything or nothing.
+# Parts as long lists have them: with members of the same names, closed and open objects, patterns that list a
+# name too, and rules that accept anything or nothing.
 member_rules = st.sampled_from(
     [{}, True, False, {"type": "string"}, {"const": 1}, {"const": 1.0}, {"allOf": [{"minLength": 1}, {}]}]
 )

@@ -7,7 +7,7 @@ from msgspec import UNSET, json
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Endpoint, Example, ToolVersion
-from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
+from catalog.models.calls import Attempt, CallStatus, Result, Sent, StoredQuestion
 from designer.pins import tunings
 from execution.calls import examples, queue, requesting
 from people.models import Role
@@ -361,7 +361,7 @@ def test_every_attempt_is_told(designer):
 
 
 def asking(tool, **ask) -> Call:
-    question = Asked("q", "Which <room>?", **ask)
+    question = StoredQuestion("q", "Which <room>?", **ask)
     return finished(tool, "needs_input", result=Result(asks=[question], resume={"state": 1}))
 
 

@@ -8,7 +8,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from catalog.models import Call
-from catalog.models.calls import Asked, Result
+from catalog.models.calls import Result, StoredQuestion
 from catalog.rules.sensitive_values import MASK, mask, members_of, restore, sensitive_texts, strike
 from catalog.tools import sensitive_values
 from core.errors import DomainError
@@ -137,7 +137,7 @@ def test_the_key_that_sent_a_call_gets_it_unmasked(call, designer):
 @pytest.mark.parametrize("path", ["continue", "output"])
 def test_a_refused_form_fills_in_no_marked_value(call, designer, path):
     schema = {"type": "object", "properties": {"room": {"type": "integer"}}, "required": ["room"]}
-    asking = Result(asks=[Asked("q", "Which?", schema=schema)], resume={})
+    asking = Result(asks=[StoredQuestion("q", "Which?", schema=schema)], resume={})
     outcome = latent.LATENT.outcome if path == "output" else "needs_input"
     Call.objects.filter(pk=call.pk).update(outcome=outcome, result=msgspec.json.encode(asking).decode())
     wrong = {"ask-0-input-0": "x", "output-input-0": "", "output-input-1": ""}

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from catalog.models import Call
-from catalog.models.calls import Asked, Result
+from catalog.models.calls import Result, StoredQuestion
 from catalog.notifications import callbacks
 from catalog.notifications.models import Callback
 from execution.calls import places
@@ -60,7 +60,7 @@ def test_a_run_is_made_once_by_its_mark_and_found_by_it(client, vendor):
 )
 def test_a_client_and_its_webhook_are_told_the_same_status(client, vendor, outcome, questions, status):
     run_id = begin_run(client).json()["run_id"]
-    result = Result(asks=[Asked(f"q{i}", "Which?") for i in range(questions)], resume={})
+    result = Result(asks=[StoredQuestion(f"q{i}", "Which?") for i in range(questions)], resume={})
     Call.objects.update(outcome=outcome, status="finished", result=msgspec.json.encode(result).decode())
     callback = Callback(call=Call.objects.get(), run_of=str(uuid.uuid4()))
     assert json.loads(callbacks.body(callback))["status"] == status
