@@ -14,9 +14,9 @@ Rule = Callable[[Signature], int]
 _rules: list[Rule] = []
 
 
-def estimate_tokens(shown: str | bytes) -> int:
+def estimate_tokens(text: str | bytes) -> int:
     """Tokens of the text a model is shown, rounded up. Within about 15 % of the common tokenizers."""
-    return tokens_of_size(len(shown))
+    return tokens_of_size(len(text))
 
 
 def tokens_of_size(size: int) -> int:

@@ -61,14 +61,14 @@ def record_older_versions(tool: Tool, count: int) -> None:
         audit.record(None, "add older versions", tool, after={"versions": count}, why=reason)
 
 
-def record_cloaking(look: SecondLook, findings: int, says: str) -> None:
+def record_cloaking(look: SecondLook, findings: int, sentence: str) -> None:
     who = mark(f"asked for by {look.requested_by}") if look.requested_by else mark("on schedule")
     audit.record(
         None,
         "look again",
         look.endpoint,
         after={"findings": findings},
-        why=mark(f"Cross-check, {who}. {says}"),
+        why=mark(f"Cross-check, {who}. {sentence}"),
     )
 
 

@@ -274,9 +274,9 @@ class StoredReply:
 class _Open:
     """An open reply in the process of its connection. It occupies a slot until it expires."""
 
-    def __init__(self, name: UUID, rest: Rest, head: _ReplyHead, owner: _Owner) -> None:
+    def __init__(self, name: UUID, remainder: Rest, head: _ReplyHead, owner: _Owner) -> None:
         self.name, self.head, self.owner = name, head, owner
-        self._rest = rest
+        self._rest = remainder
         self._has_ended = self._is_over = False
 
     def run(self) -> None:

@@ -148,15 +148,15 @@ ROUTES: tuple[Route, ...] = (
 
 
 def page_of(
-    rest: Sequence[T], request: DemoRequest, cursor: Callable[[T], str]
+    items: Sequence[T], request: DemoRequest, cursor: Callable[[T], str]
 ) -> tuple[Sequence[T], dict[str, object]]:
-    """The first items of `rest`, and the paging member; the cursor is that of the last item shown."""
+    """The first items of `items`, and the paging member; the cursor is that of the last item shown."""
     page_size = whole_number(request.query.get("pageLimit") or str(DEFAULT_PAGE_SIZE))
     if not page_size:
         raise RequestError(400, "bad_page_limit", "pageLimit must be a whole number from 1 on.")
     limit = min(page_size, MAX_PAGE_SIZE)
-    more = {"next": cursor(rest[limit - 1])} if len(rest) > limit else {}
-    return rest[:limit], {"pageLimit": limit, **more}
+    more = {"next": cursor(items[limit - 1])} if len(items) > limit else {}
+    return items[:limit], {"pageLimit": limit, **more}
 
 
 def version_of(tool: DemoTool, text: str) -> int:

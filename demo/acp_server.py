@@ -234,9 +234,9 @@ def body_of(request: DemoRequest) -> dict[str, Any]:
     return body
 
 
-def bounded(wanted: Mapping[str, Any], member: str) -> int:
+def bounded(parameters: Mapping[str, Any], member: str) -> int:
     low, high, default = LIMITS[member]
-    value = wanted.get(member, default)
+    value = parameters.get(member, default)
     if type(value) is not int or not low <= value <= high:
         raise AgentError(422, f"“{member}” must be a whole number from {low} to {high}.")
     return value

@@ -55,33 +55,33 @@ class AgentDescription:
 class LetterWriter(AgentDescription):
     about = WORLD["agents"]["letters"]
 
-    def start(self, given: Values, config: Values) -> Step:
-        return self._show_draft(given, config)
+    def start(self, values: Values, config: Values) -> Step:
+        return self._show_draft(values, config)
 
-    def resume(self, given: Values, config: Values, answer: Values) -> Step:
+    def resume(self, values: Values, config: Values, answer: Values) -> Step:
         if answer.get("approved") is True:
             arrives = today() + timedelta(days=2)
-            letter = self.letter(given, config)
+            letter = self.letter(values, config)
             return RunResult({"letter": letter, "posted": True, "arrives_on": str(arrives)})
         if changes := answer.get("changes"):
-            given["about"] = f"{given['about']}. {changes}"
-            return self._show_draft(given, config)
-        return RunResult({"letter": self.letter(given, config), "posted": False})
+            values["about"] = f"{values['about']}. {changes}"
+            return self._show_draft(values, config)
+        return RunResult({"letter": self.letter(values, config), "posted": False})
 
-    def drafts(self, given: Values, config: Values) -> Iterator[Values]:
+    def drafts(self, values: Values, config: Values) -> Iterator[Values]:
         """The letter as it grows, paragraph by paragraph."""
-        parts = self.letter(given, config).split("\n\n")
+        parts = self.letter(values, config).split("\n\n")
         yield from ({"letter": "\n\n".join(parts[:count])} for count in range(1, len(parts) + 1))
 
-    def _show_draft(self, given: Values, config: Values) -> Step:
-        message = f"May this letter to {given['to']} be posted?"
-        return RunInterrupt("approval", {"message": message, "letter": self.letter(given, config)})
+    def _show_draft(self, values: Values, config: Values) -> Step:
+        message = f"May this letter to {values['to']} be posted?"
+        return RunInterrupt("approval", {"message": message, "letter": self.letter(values, config)})
 
-    def letter(self, given: Values, config: Values) -> str:
+    def letter(self, values: Values, config: Values) -> str:
         tone = config.get("tone", "PLAIN")
-        hello = {"WARM": "Dear {}!", "FORMAL": "To {},"}.get(tone, "Dear {},").format(given["to"])
-        notes = [part.strip().capitalize() for part in given["about"].split(".") if part.strip()]
-        body = [f"{note}." for note in notes][: given.get("length", 2)]
+        hello = {"WARM": "Dear {}!", "FORMAL": "To {},"}.get(tone, "Dear {},").format(values["to"])
+        notes = [part.strip().capitalize() for part in values["about"].split(".") if part.strip()]
+        body = [f"{note}." for note in notes][: values.get("length", 2)]
         bye = {"WARM": "With love", "FORMAL": "Respectfully"}.get(tone, "Regards")
         return "\n\n".join([hello, *body, f"{bye}, {config.get('signed', 'the Bellwether desk')}"])
 
@@ -89,30 +89,30 @@ class LetterWriter(AgentDescription):
 class JourneyPlanner(AgentDescription):
     about = WORLD["agents"]["journeys"]
 
-    def start(self, given: Values, config: Values) -> Step:
-        if given["nights"] > 21:
+    def start(self, values: Values, config: Values) -> Step:
+        if values["nights"] > 21:
             return RunFailure(21, "Journeys of more than 21 nights are planned by people, not by this agent.")
-        if given["wish"].title() in TOWNS:
-            town = given["wish"].title()
+        if values["wish"].title() in TOWNS:
+            town = values["wish"].title()
             stops = 2 if config.get("pace") == "BRISK" else 1
             sights = WORLD["records"]["sights"]
             stay = [
                 f"{town}: " + ", then ".join(pick(sights, town, night, stop) for stop in range(stops))
-                for night in range(given["nights"])
+                for night in range(values["nights"])
             ]
-            days = [f"Train from {given['start']} to {town}.", *stay, f"Train back to {given['start']}."]
+            days = [f"Train from {values['start']} to {town}.", *stay, f"Train back to {values['start']}."]
             return RunResult(
-                {"days": days, "total_cents": 9_000 * given["nights"] + number(4_000, 30_000, town)}
+                {"days": days, "total_cents": 9_000 * values["nights"] + number(4_000, 30_000, town)}
             )
-        towns = [town for town in TOWNS if number(0, 2, given["wish"], town)] or TOWNS
-        question = f"Which of these shall it be for “{given['wish']}”?"
+        towns = [town for town in TOWNS if number(0, 2, values["wish"], town)] or TOWNS
+        question = f"Which of these shall it be for “{values['wish']}”?"
         return RunInterrupt("choice", {"question": question, "towns": towns})
 
-    def resume(self, given: Values, config: Values, answer: Values) -> Step:
-        given["wish"] = str(answer.get("town", ""))
-        return self.start(given, config)
+    def resume(self, values: Values, config: Values, answer: Values) -> Step:
+        values["wish"] = str(answer.get("town", ""))
+        return self.start(values, config)
 
-    def drafts(self, given: Values, config: Values) -> Iterator[Values]:
+    def drafts(self, values: Values, config: Values) -> Iterator[Values]:
         return iter(())
 
 

@@ -28,11 +28,11 @@ class Payment:
     amount_cents: int
 
 
-def account_with(wanted: str) -> Account:
-    account = next((account for account in ACCOUNTS if account.number == wanted), None)
+def account_with(number: str) -> Account:
+    account = next((account for account in ACCOUNTS if account.number == number), None)
     if account is None:
         numbers = ", ".join(account.number for account in ACCOUNTS)
-        raise CannotDoError("no_account", f"There is no account {wanted}.", f"Account numbers: {numbers}")
+        raise CannotDoError("no_account", f"There is no account {number}.", f"Account numbers: {numbers}")
     return account
 
 

@@ -42,24 +42,24 @@ class CannotDoError(Exception):
 
 
 def call(
-    tool: DemoTool, edition: Edition, backend: object, given: Sequence[tuple[str, object]]
+    tool: DemoTool, edition: Edition, backend: object, arguments: Sequence[tuple[str, object]]
 ) -> dict[str, object]:
     """Outputs by wire name, only those that this edition declares."""
     try:
-        outputs = tool.run(backend, **checked(edition, given))
+        outputs = tool.run(backend, **checked(edition, arguments))
     except UnusableValueError as exc:
         name = next(p.name for p in edition.inputs if p.key == exc.key)
         raise InvalidArgumentsError({name: exc.why}) from exc
     return {p.name: outputs[p.key] for p in edition.outputs if p.key in outputs}
 
 
-def checked(edition: Edition, given: Sequence[tuple[str, object]]) -> dict[str, object]:
+def checked(edition: Edition, named_values: Sequence[tuple[str, object]]) -> dict[str, object]:
     """Arguments by key. Reports everything that is wrong at once."""
     parameters = {p.name: p for p in edition.inputs}
     missing = {p.name: "is required" for p in edition.inputs if p.required}
     wrong: dict[str, str] = {}
     arguments: dict[str, object] = {}
-    for name, value in given:
+    for name, value in named_values:
         missing.pop(name, None)
         parameter = parameters.get(name)
         if parameter is None:

@@ -44,10 +44,10 @@ class Clinic:
     def is_free(self, slot_id: str) -> bool:
         return all(a.slot_id != slot_id for a in self.appointments.values())
 
-    def appointment(self, wanted: str) -> Appointment:
-        if wanted not in self.appointments:
-            raise CannotDoError("appointment_not_found", f"There is no appointment {wanted}.")
-        return self.appointments[wanted]
+    def appointment(self, appointment_id: str) -> Appointment:
+        if appointment_id not in self.appointments:
+            raise CannotDoError("appointment_not_found", f"There is no appointment {appointment_id}.")
+        return self.appointments[appointment_id]
 
     def take(self, slot_id: str, key: str) -> tuple[Clinician, str]:
         """The clinician and the time of a free slot."""

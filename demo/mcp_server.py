@@ -271,12 +271,12 @@ def input_required(question: Elicitation) -> dict[str, Any]:
     }
 
 
-def failure(why: str) -> dict[str, Any]:
-    return {"content": [text(why)], "isError": True}
+def failure(message: str) -> dict[str, Any]:
+    return {"content": [text(message)], "isError": True}
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
+def text(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": content}
 
 
 def reply(

@@ -43,26 +43,26 @@ class Museum:
     def __init__(self) -> None:
         self.visits: dict[str, dict[str, Any]] = {}
 
-    def search_objects(self, given: Arguments, answers: Arguments) -> Result:
-        words = given["query"].casefold().split()
+    def search_objects(self, arguments: Arguments, answers: Arguments) -> Result:
+        words = arguments["query"].casefold().split()
         every = (object_of(n) for n in range(1000, 1200))
-        gallery = given.get("gallery")
+        gallery = arguments.get("gallery")
         matches = [
             item
             for item in every
             if all(word in f"{item['what']} {item['maker']}".casefold() for word in words)
             and gallery in (None, item["gallery"])
         ]
-        return {"total": len(matches), "objects": matches[: given.get("limit", 10)]}
+        return {"total": len(matches), "objects": matches[: arguments.get("limit", 10)]}
 
-    def get_object(self, given: Arguments, answers: Arguments) -> Result:
-        object_number = int(given["object_id"].removeprefix("TM-"))
+    def get_object(self, arguments: Arguments, answers: Arguments) -> Result:
+        object_number = int(arguments["object_id"].removeprefix("TM-"))
         if not 1000 <= object_number < 1200:
-            raise CannotDoError("object_not_found", f"The museum has no object {given['object_id']}.")
+            raise CannotDoError("object_not_found", f"The museum has no object {arguments['object_id']}.")
         return object_of(object_number)
 
-    def read_label(self, given: Arguments, answers: Arguments) -> Result:
-        item = dict(self.get_object(given, answers))  # type: ignore[arg-type]  # an object, never a question
+    def read_label(self, arguments: Arguments, answers: Arguments) -> Result:
+        item = dict(self.get_object(arguments, answers))  # type: ignore[arg-type]  # an object, never a question
         text = f"{item['what'].capitalize()}, made in {item['year']} by {item['maker']}."
         link = {
             "type": "resource_link",
@@ -72,27 +72,27 @@ class Museum:
         }
         return [{"type": "text", "text": text}, link]
 
-    def list_exhibitions(self, given: Arguments, answers: Arguments) -> Result:
-        day = given.get("date") or str(today())
+    def list_exhibitions(self, arguments: Arguments, answers: Arguments) -> Result:
+        day = arguments.get("date") or str(today())
         exhibitions = [
             {"name": name, "gallery": pick(RECORDS["galleries"], name)} for name in RECORDS["exhibitions"]
         ]
         return {"date": day, "exhibitions": exhibitions[: number(1, 3, day)]}
 
-    def get_opening_hours(self, given: Arguments, answers: Arguments) -> Result:
-        day = day_of(given["date"])
+    def get_opening_hours(self, arguments: Arguments, answers: Arguments) -> Result:
+        day = day_of(arguments["date"])
         if day.weekday() == 0:
             return {"is_open": False}
         return {"is_open": True, "opens": "10:00", "closes": "20:00" if day.weekday() == 3 else "17:30"}
 
-    def price_tickets(self, given: Arguments, answers: Arguments) -> Result:
+    def price_tickets(self, arguments: Arguments, answers: Arguments) -> Result:
         fares = RECORDS["fare_cents"]
-        lines = [{**group, "cents": fares[group["fare"]] * group["count"]} for group in given["visitors"]]
+        lines = [{**group, "cents": fares[group["fare"]] * group["count"]} for group in arguments["visitors"]]
         return {"lines": lines, "total_cents": sum(line["cents"] for line in lines)}
 
-    def book_visit(self, given: Arguments, answers: Arguments) -> Result:
+    def book_visit(self, arguments: Arguments, answers: Arguments) -> Result:
         language = "English"
-        if given["people"] > RECORDS["largest_group"]:
+        if arguments["people"] > RECORDS["largest_group"]:
             if "guide" not in answers:
                 return Elicitation(
                     "guide",
@@ -105,24 +105,24 @@ class Museum:
                     },
                 )
             language = str(answers["guide"].get("language", language))
-        day = day_of(given["date"])
-        visit = f"V-{number(10_000, 99_999, day, given['people'], len(self.visits))}"
-        self.visits[visit] = {"date": str(day), "people": given["people"], "guide_language": language}
+        day = day_of(arguments["date"])
+        visit = f"V-{number(10_000, 99_999, day, arguments['people'], len(self.visits))}"
+        self.visits[visit] = {"date": str(day), "people": arguments["people"], "guide_language": language}
         return {"visit_id": visit, **self.visits[visit]}
 
-    def cancel_visit(self, given: Arguments, answers: Arguments) -> Result:
-        return {"was_booked": self.visits.pop(given["visit_id"], None) is not None}
+    def cancel_visit(self, arguments: Arguments, answers: Arguments) -> Result:
+        return {"was_booked": self.visits.pop(arguments["visit_id"], None) is not None}
 
-    def plan_route(self, given: Arguments, answers: Arguments) -> Result:
-        share = given.get("minutes", 90) // max(1, len(given["galleries"]))
-        return {"stops": [{"gallery": gallery, "minutes": share} for gallery in given["galleries"]]}
+    def plan_route(self, arguments: Arguments, answers: Arguments) -> Result:
+        share = arguments.get("minutes", 90) // max(1, len(arguments["galleries"]))
+        return {"stops": [{"gallery": gallery, "minutes": share} for gallery in arguments["galleries"]]}
 
-    def report_condition(self, given: Arguments, answers: Arguments) -> Result:
-        self.get_object(given, answers)
-        return {"report_id": f"C-{number(100, 999, given['object_id'], given['condition'])}"}
+    def report_condition(self, arguments: Arguments, answers: Arguments) -> Result:
+        self.get_object(arguments, answers)
+        return {"report_id": f"C-{number(100, 999, arguments['object_id'], arguments['condition'])}"}
 
-    def count_visitors(self, given: Arguments, answers: Arguments) -> Result:
-        days = [today() - timedelta(days=n) for n in range(1, given.get("days", 7) + 1)]
+    def count_visitors(self, arguments: Arguments, answers: Arguments) -> Result:
+        days = [today() - timedelta(days=n) for n in range(1, arguments.get("days", 7) + 1)]
         return {"by_day": {str(day): number(120, 900, day) for day in days}}
 
 

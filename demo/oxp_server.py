@@ -114,14 +114,14 @@ class OxpApi:
             raise NotRunError(f'The body misses the required member "{member}".')
         return body
 
-    def _tool(self, wanted: str) -> tuple[DemoTool, int]:
-        name, version_suffix, _ = wanted.partition("@")
+    def _tool(self, tool_id: str) -> tuple[DemoTool, int]:
+        name, version_suffix, _ = tool_id.partition("@")
         tool, version_match = (
             self.published_tools.tools.get(name),
-            VERSION.fullmatch(version_suffix and wanted[len(name) :]),
+            VERSION.fullmatch(version_suffix and tool_id[len(name) :]),
         )
         if tool is None or version_match is None:
-            raise NotRunError(f"Tool {wanted} was not found.")
+            raise NotRunError(f"Tool {tool_id} was not found.")
         if not version_suffix:
             return tool, tool.current_version
         text = ".".join(part or "0" for part in version_match.groups())
@@ -151,10 +151,10 @@ class OxpApi:
             if secret["id"] not in secret_ids:
                 raise NotRunError(f"The secret {secret['id']} is missing.")
 
-    def _run(self, tool: DemoTool, version: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _run(self, tool: DemoTool, version: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
         started = time.monotonic()
         try:
-            outputs = self.published_tools.invoke(tool, version, list(given.items()))
+            outputs = self.published_tools.invoke(tool, version, list(arguments.items()))
             result: dict[str, Any] = {"success": True, **value_of(outputs, tool.editions[version - 1])}
         except CannotDoError as exc:
             result = {"success": False, "error": tool_error(exc)}

@@ -40,11 +40,11 @@ class BramblePharmacy(Stores, Clinic):
         self.refills: dict[str, str] = {}
         self.cancelled: set[str] = set()
 
-    def prescription(self, wanted: str) -> Prescription:
-        match = next((p for p in PRESCRIPTIONS if p.number == wanted), None)
+    def prescription(self, number: str) -> Prescription:
+        match = next((p for p in PRESCRIPTIONS if p.number == number), None)
         if match is None:
             raise CannotDoError(
-                "prescription_not_found", f"We hold no prescription with the number {wanted}."
+                "prescription_not_found", f"We hold no prescription with the number {number}."
             )
         return match
 
@@ -52,10 +52,10 @@ class BramblePharmacy(Stores, Clinic):
         used = [n for n, rx in self.refills.items() if rx == prescription.number and n not in self.cancelled]
         return max(0, prescription.refills - len(used))
 
-    def refill(self, wanted: str) -> Prescription:
-        if wanted not in self.refills:
-            raise CannotDoError("refill_not_found", f"There is no refill request {wanted}.")
-        return self.prescription(self.refills[wanted])
+    def refill(self, number: str) -> Prescription:
+        if number not in self.refills:
+            raise CannotDoError("refill_not_found", f"There is no refill request {number}.")
+        return self.prescription(self.refills[number])
 
     def list_prescriptions(self, member_id: str, include_expired: bool = False) -> Outputs:
         prescriptions = [

@@ -62,11 +62,11 @@ class PublishedTools:
             self._remember()
 
     def invoke(
-        self, tool: DemoTool, version: int | None, given: Sequence[tuple[str, object]]
+        self, tool: DemoTool, version: int | None, arguments: Sequence[tuple[str, object]]
     ) -> dict[str, object]:
         edition = tool.editions[(version or tool.current_version) - 1]
         with self._lock:
-            return call(tool, edition, self._backend, given)
+            return call(tool, edition, self._backend, arguments)
 
     def _remember(self) -> None:
         if self._state is not None:

@@ -91,11 +91,11 @@ def key_of(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).lower()
 
 
-def parameter_of(given: str | dict[str, Any], world: World) -> ParameterText:
+def parameter_of(declaration: str | dict[str, Any], world: World) -> ParameterText:
     """Read a parameter of a world's file. A text in its place names one of the world's `parameters`, as a
     text in the place of choices names some of its `choices`.
     """
-    spec = world["parameters"][given] if isinstance(given, str) else given
+    spec = world["parameters"][declaration] if isinstance(declaration, str) else declaration
     choices = spec.get("choices", {})
     editions = {"1": world["choices"][choices] if isinstance(choices, str) else choices}
     editions |= spec.get("widened", {})

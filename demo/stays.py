@@ -52,10 +52,10 @@ class Stays:
     def __init__(self) -> None:
         self.stays: dict[str, Stay] = {}
 
-    def stay(self, wanted: str) -> Stay:
-        if wanted not in self.stays:
-            raise CannotDoError("stay_not_found", f"There is no stay {wanted}.")
-        return self.stays[wanted]
+    def stay(self, stay_id: str) -> Stay:
+        if stay_id not in self.stays:
+            raise CannotDoError("stay_not_found", f"There is no stay {stay_id}.")
+        return self.stays[stay_id]
 
     def search_hotels(
         self, city: str, check_in: str, check_out: str, guests: int, pet_friendly: bool = False

@@ -40,7 +40,7 @@ def rename_team(team: Team, *, actor: User, name: str, expected: str = edit_conf
     before = facts(team)
     _check_name(name.strip())
     team.name = name.strip()
-    edit_conflicts.check(team, expected, now=before, wanted=facts(team))
+    edit_conflicts.check(team, expected, now=before, submitted=facts(team))
     if facts(team) != before:
         team.save(update_fields=["name"])
         audit.record(actor, "rename", team, before=before, after=facts(team))

@@ -67,7 +67,7 @@ def update_user(
         for field in CHANGEABLE:
             setattr(user, field, changes.get(field, before[field]))
         _check(user)
-        edit_conflicts.check(user, expected, now=before, wanted=facts(user))
+        edit_conflicts.check(user, expected, now=before, submitted=facts(user))
         if was_administrator and not user.can_administer and not others:
             raise DomainError(
                 "last_administrator", _("Pegboard needs at least one administrator."), status=409

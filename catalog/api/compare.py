@@ -81,8 +81,8 @@ class ComparisonOutput(serializers.Serializer[ToolComparison]):
     @extend_schema_field(
         serializers.ListField(child=serializers.ChoiceField(choices=sorted(comparison.FACTS)))
     )
-    def get_differing(self, found: ToolComparison) -> list[str]:
-        return sorted(found.differing)
+    def get_differing(self, tool_comparison: ToolComparison) -> list[str]:
+        return sorted(tool_comparison.differing)
 
 
 class ToolCompare(APIView):

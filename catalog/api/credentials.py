@@ -406,15 +406,15 @@ class CredentialDetail(GenericAPIView[Credential]):
         return Response(CredentialOutput(row).data, headers=etag_of(sessions.facts(row)))
 
 
-def _changes(row: Credential, given: dict[str, Any]) -> dict[str, Any]:
+def _changes(row: Credential, values: dict[str, Any]) -> dict[str, Any]:
     # In the format of the operation. The details of a client are nested, because names would clash.
-    client = given.pop("client", None)
+    client = values.pop("client", None)
     is_oauth = clients.uses_oauth(row)
     if client is not None and not is_oauth:
         raise invalid(client="Only the kinds of OAuth take it.")
-    if is_oauth and (others := given.keys() - {"name", "secret"}):
+    if is_oauth and (others := values.keys() - {"name", "secret"}):
         raise invalid(**dict.fromkeys(others, "Say this in “client”."))
-    return given | (client or {})
+    return values | (client or {})
 
 
 class SignInOutput(serializers.Serializer[Any]):

@@ -92,10 +92,10 @@ class DefinitionsInput(Input):
         "Its `_activity` is left out: what answers is decided here.",
     )
 
-    def validate(self, given: dict[str, Any]) -> dict[str, Any]:
-        if len(given) != 1:
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        if len(values) != 1:
             raise serializers.ValidationError({"tools": "Give “tools”, or “calls” in their place."})
-        return given
+        return values
 
 
 class DefinitionOutput(serializers.Serializer[Any]):

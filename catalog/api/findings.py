@@ -162,5 +162,5 @@ class FindingEvidence(GenericAPIView[Finding]):
         )
 
 
-def _document(kept: OtherAnswer | ToolVersion) -> dict[str, Any]:
-    return {"digest": kept.digest, "document": msgspec.json.decode(kept.raw)}
+def _document(row: OtherAnswer | ToolVersion) -> dict[str, Any]:
+    return {"digest": row.digest, "document": msgspec.json.decode(row.raw)}

@@ -78,8 +78,8 @@ class WhenItFailsOutput(serializers.Serializer[Any]):
     attempts = RetryNumberOutput()
 
 
-def when_it_fails(found: retries.Resolved) -> dict[str, Any]:
+def when_it_fails(resolved: retries.Resolved) -> dict[str, Any]:
     return {
-        name: {"value": getattr(found.policy, name), "stated_by": level}
-        for name, level in found.levels.items()
+        name: {"value": getattr(resolved.policy, name), "stated_by": level}
+        for name, level in resolved.levels.items()
     }

@@ -242,12 +242,14 @@ def _query(request: Request) -> Query:
     )
 
 
-def _parse_integer(text: str | None, name: str, most: int) -> int | None:
+def _parse_integer(text: str | None, name: str, maximum: int) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= most):
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= maximum):
         sentence = (
-            f"Give a whole number from 1 to {most}." if name == "limit" else "Give the number of an endpoint."
+            f"Give a whole number from 1 to {maximum}."
+            if name == "limit"
+            else "Give the number of an endpoint."
         )
         raise invalid(**{name: sentence})
     return int(text)

@@ -42,22 +42,22 @@ def retry_after_wait(retry_after: float | None) -> timedelta:
     return min(timedelta(seconds=min(retry_after or 0.0, DAY)), MAX_WAIT)
 
 
-def admit(asked: Endpoint | Tool, seconds: float) -> None:
+def admit(target: Endpoint | Tool, seconds: float) -> None:
     """Allow a call, or raise UnavailableError `CIRCUIT_OPEN`; then nothing was sent.
 
     After the pause one call is allowed as a probe. No other call is allowed for `seconds`, its maximum
     duration.
     """
-    if _is_known_closed(asked):
+    if _is_known_closed(target):
         return
-    circuit = _circuit_of(asked).annotate(now=Now()).first()
+    circuit = _circuit_of(target).annotate(now=Now()).first()
     if circuit is None or circuit.open_until is None:
         return
     open_until, now = circuit.open_until, circuit.now
     if open_until <= now:
         if circuit.failures < OPENS_AFTER:
             return
-        expected_circuit = _circuit_of(asked).filter(open_until=open_until)
+        expected_circuit = _circuit_of(target).filter(open_until=open_until)
         if expected_circuit.update(open_until=Now() + timedelta(seconds=seconds)):
             return
         open_until = now + timedelta(seconds=seconds)
@@ -70,27 +70,27 @@ def admit(asked: Endpoint | Tool, seconds: float) -> None:
     time_text = f"{moment:%H:%M:%S} UTC" if is_soon else f"{moment:%d %b, %H:%M} UTC"
     raise UnavailableError(
         "CIRCUIT_OPEN",
-        f"“{asked}” {reason}, so nothing was sent: it is unavailable until {time_text}.",
+        f"“{target}” {reason}, so nothing was sent: it is unavailable until {time_text}.",
         retry_after=max(0.0, (open_until - now).total_seconds()),
     )
 
 
-def _circuit_of(asked: Endpoint | Tool) -> QuerySet[Any]:
-    model = Circuit if isinstance(asked, Endpoint) else ToolCircuit
-    return model.objects.filter(pk=asked.pk)
+def _circuit_of(target: Endpoint | Tool) -> QuerySet[Any]:
+    model = Circuit if isinstance(target, Endpoint) else ToolCircuit
+    return model.objects.filter(pk=target.pk)
 
 
-def _is_known_closed(asked: Endpoint | Tool) -> bool:
+def _is_known_closed(target: Endpoint | Tool) -> bool:
     # From the row that was just read.
-    if "circuit" not in asked._state.fields_cache:
+    if "circuit" not in target._state.fields_cache:
         return False
-    circuit: OpenCircuit | None = getattr(asked, "circuit", None)
+    circuit: OpenCircuit | None = getattr(target, "circuit", None)
     return circuit is None or (circuit.open_until is None and not circuit.failures)
 
 
-def unavailable_until(asked: Endpoint | Tool) -> datetime | None:
+def unavailable_until(target: Endpoint | Tool) -> datetime | None:
     """Return the time until which calls are refused without a request. None: calls are sent."""
-    circuit: OpenCircuit | None = getattr(asked, "circuit", None)
+    circuit: OpenCircuit | None = getattr(target, "circuit", None)
     if circuit is None or circuit.open_until is None or circuit.open_until <= timezone.now():
         return None
     return circuit.open_until
@@ -119,8 +119,8 @@ def record_call(tool: Tool, outcome: Outcome) -> None:
         record_failure(tool, code, outcome.retry_after)
 
 
-def record_answer(asked: Endpoint | Tool) -> None:
-    open_or_failed = _circuit_of(asked).exclude(failures=0, open_until=None)
+def record_answer(target: Endpoint | Tool) -> None:
+    open_or_failed = _circuit_of(target).exclude(failures=0, open_until=None)
     open_or_failed.update(failures=0, open_until=None)
 
 
@@ -131,13 +131,13 @@ def reset(endpoint: Endpoint) -> None:
 
 
 @transaction.atomic
-def record_failure(asked: Endpoint | Tool, code: str, retry_after: float | None) -> None:
+def record_failure(target: Endpoint | Tool, code: str, retry_after: float | None) -> None:
     """Record a failure. The fifth consecutive one opens the circuit, and so does a vendor that asks for a
     pause."""
     if code in OUR_OWN_CODES:
         return
-    _circuit_of(asked).get_or_create(pk=asked.pk)
-    circuit = _circuit_of(asked).select_for_update().annotate(now=Now()).get()
+    _circuit_of(target).get_or_create(pk=target.pk)
+    circuit = _circuit_of(target).select_for_update().annotate(now=Now()).get()
     circuit.failures += 1
     wait = retry_after_wait(retry_after)
     if circuit.failures >= OPENS_AFTER:

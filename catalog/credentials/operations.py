@@ -126,7 +126,7 @@ def update_credential(
             if kind_class := kinds.KINDS.get(credential.kind):
                 kind_class.check_secret(stored_secret, credential.details)
     after = sessions.facts(credential)
-    edit_conflicts.check(credential, expected, now=before, wanted=after)
+    edit_conflicts.check(credential, expected, now=before, submitted=after)
     if after != before:
         credential.save(update_fields=["name", "details", "used_at", "refused_at"])
         audit.record(actor, "edit", credential, before=before, after=after)

@@ -16,7 +16,7 @@ class Deadline:
     process_ends: float
     way_to_less: str
 
-    def check(self, pages: int, seen: int) -> None:
+    def check(self, pages: int, tool_count: int) -> None:
         now = time.monotonic()
         if now > self.ends:
             message = (
@@ -26,5 +26,5 @@ class Deadline:
             )
             raise UnavailableError("DEADLINE", message + bounds.way_out("max_minutes"))
         if now > self.process_ends:
-            message = f"The list was not at its end in the time that one process has ({seen:,} tools). "
+            message = f"The list was not at its end in the time that one process has ({tool_count:,} tools). "
             raise UnavailableError("DEADLINE", (message + self.way_to_less).rstrip())

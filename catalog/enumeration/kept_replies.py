@@ -130,11 +130,11 @@ class Replies:
         for request in fresh:  # what is written down need not be held as well
             del enumeration.fresh[request]
 
-    def _write(self, heard: _ReplyLog, fresh: Mapping[str, Reply]) -> None:
+    def _write(self, log: _ReplyLog, fresh: Mapping[str, Reply]) -> None:
         rows = [
             KeptReply(
                 endpoint_id=self._run.endpoint_id,
-                reader=heard.reader,
+                reader=log.reader,
                 request=request,
                 url=reply.url,
                 status=reply.status,
@@ -146,11 +146,11 @@ class Replies:
         with transaction.atomic():
             began = lease.lock(self._run)
             stored = KeptReply.objects.filter(endpoint=self._run.endpoint_id)
-            if not heard.stored:
-                stored.exclude(pk__in=[reply.pk for reply in heard.kept.values()]).delete()
-            stored.filter(request__in=[heard.newest, *fresh]).delete()
+            if not log.stored:
+                stored.exclude(pk__in=[reply.pk for reply in log.kept.values()]).delete()
+            stored.filter(request__in=[log.newest, *fresh]).delete()
             for row in rows:
-                row.since = min([began, *(reply.since for reply in heard.kept.values())])
+                row.since = min([began, *(reply.since for reply in log.kept.values())])
             KeptReply.objects.bulk_create(rows, batch_size=AT_ONCE)
 
 
@@ -167,7 +167,7 @@ class _ResumedSession(base.Session):
     """A session that sends only requests without a stored reply."""
 
     def __init__(
-        self, session: base.Session, heard: _ReplyLog, before_asking: Callable[[], None], limits: Limits
+        self, session: base.Session, log: _ReplyLog, before_asking: Callable[[], None], limits: Limits
     ) -> None:
         self.root = session.root
         self.largest = session.largest
@@ -175,7 +175,7 @@ class _ResumedSession(base.Session):
         self.agent = session.agent
         self.mark, self.is_followed = session.mark, False
         self._session = session
-        self._heard = heard
+        self._heard = log
         self._before_asking = before_asking
         self._limits = limits
 

@@ -115,12 +115,17 @@ class _Pass:
     """
 
     def __init__(
-        self, run: Run, protocol: Protocol, known: RememberedPages, stage: Stage, only: int | None = None
+        self,
+        run: Run,
+        protocol: Protocol,
+        remembered_pages: RememberedPages,
+        stage: Stage,
+        only: int | None = None,
     ) -> None:
         self.run = run
         self.only = only
         self.protocol = protocol
-        self.known = known
+        self.known = remembered_pages
         self.stage = stage
         self.harvest = Harvest()
         self.seen: dict[str, str] = {}
@@ -470,13 +475,13 @@ class _Pass:
     def _is_as_remembered(self, pages: list[KnownPage]) -> bool:
         return len(pages) == self.harvest.pages == self.known.count and all(page.pk for page in pages)
 
-    def _count(self, taken: set[str]) -> None:
+    def _count(self, accepted_ids: set[str]) -> None:
         harvest = self.harvest
         self.stage.remove([tool_id for tool, tool_id in self.staged.items() if tool in self.refused])
-        staged = self.staged.keys() & taken
+        staged = self.staged.keys() & accepted_ids
         harvest.changed = len(staged & self.current.keys())
         harvest.added = len(staged) - harvest.changed
-        harvest.unchanged = len(taken) - len(staged)
+        harvest.unchanged = len(accepted_ids) - len(staged)
 
     def _doubt_missing(self) -> None:
         # A tool that is not in the list may follow its end, may have moved while it was read, or lost its id.

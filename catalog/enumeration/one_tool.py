@@ -177,8 +177,8 @@ class _ListedTools:
         self.refused: dict[str, Fetched] = {}
         self.changed: dict[int, Item] = {}
 
-    def read(self, protocol: Protocol, session: Session, most: int) -> None:
-        guard, nameless = PageGuard(most), 0
+    def read(self, protocol: Protocol, session: Session, max_count: int) -> None:
+        guard, nameless = PageGuard(max_count), 0
         for page in protocol.enumerate(session, NothingKnown()):
             for item in page.items:
                 name = identity(item.tool_id)

@@ -227,7 +227,7 @@ def _read_and_record(part: "_RunPart", on_progress: OnProgress | None) -> None:
         code = failure.code.upper() if failure else "INTERNAL"
         message = failure.message if failure else "Pegboard itself failed here; its log says more."
         message += " The catalog is as it was."
-        fail(run, code, message, progress=heart.progress, heard=heart.heard)
+        fail(run, code, message, progress=heart.progress, exchanges=heart.heard)
 
 
 def _fail_with_error(part: "_RunPart", exc: ProtocolError | DomainError) -> None:
@@ -291,12 +291,12 @@ def _read_part(part: _RunPart, on_progress: OnProgress | None) -> Harvest:
     if not endpoint.is_live:
         raise EndpointRemovedError
 
-    def progress(pages: int, seen: int, rejected: int) -> None:
-        heart.progress = {"pages": pages, "seen": seen, "rejected": rejected}
+    def progress(pages: int, tool_count: int, rejected: int) -> None:
+        heart.progress = {"pages": pages, "seen": tool_count, "rejected": rejected}
         if heart.is_lost:
             raise LostLeaseError
         if on_progress:
-            on_progress(pages, seen, rejected)
+            on_progress(pages, tool_count, rejected)
 
     reached: dict[str, str] = {}
     open_session = partial(sessions.open_session, endpoint, heart.heard, reached=reached)
@@ -344,7 +344,7 @@ def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
     )
 
 
-def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
+def _hold(run: Run, held: HeldError, exchanges: Sequence[Exchange]) -> None:
     columns = {"error_code": held.code, "error_message": held.message}
     with transaction.atomic():
         if store.finish(
@@ -355,7 +355,7 @@ def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
             **store.read_columns(held.harvest),
         ):
             store.keep_rejections(held.harvest)
-            last_reply.keep(run, heard)
+            last_reply.keep(run, exchanges)
             if not store.as_it_was_read(run).update(held_run=run, **columns):
                 raise EndpointMovedError
             if run.endpoint.held_run_id is None:
@@ -369,7 +369,7 @@ def fail(
     message: str,
     retry_after: float | None = None,
     progress: Mapping[str, int] = MappingProxyType({}),
-    heard: Sequence[Exchange] = (),
+    exchanges: Sequence[Exchange] = (),
     *,
     may_resume: bool = False,
 ) -> None:
@@ -379,7 +379,7 @@ def fail(
     wait = max(circuit_breaker.back_off(failures), circuit_breaker.retry_after_wait(retry_after))
     with transaction.atomic():
         if store.finish(run, may_resume, status=RunStatus.FAILED, **columns, **progress):
-            last_reply.keep(run, heard)
+            last_reply.keep(run, exchanges)
             was_read = store.as_it_was_read(run)
             if not was_read.update(failures=failures, next_due_at=Now() + wait, **columns):
                 raise EndpointMovedError

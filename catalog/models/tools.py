@@ -175,7 +175,7 @@ class ListFetch(Fetch):
         return f"Fetch of the list of {self.endpoint}"
 
 
-def version_name(label: str, rewrite: int, seen: datetime) -> str:
+def version_name(label: str, rewrite: int, first_seen_at: datetime) -> str:
     """Return the name of a version on pages, in REST, in findings and in the audit trail.
 
     The name is the vendor's label. The ordinal is not a name: it counts in the order of discovery, so history
@@ -183,10 +183,10 @@ def version_name(label: str, rewrite: int, seen: datetime) -> str:
     reasons. rewrite: the number of earlier texts under this label. seen: when this text was first read.
     """
     # Without labels, the time identifies the text.
-    seen = seen.astimezone(UTC)
-    day = f"{seen.day} {seen:%B %Y}"
+    first_seen_at = first_seen_at.astimezone(UTC)
+    day = f"{first_seen_at.day} {first_seen_at:%B %Y}"
     if not label:
-        return f"{day}, {seen:%H:%M}"
+        return f"{day}, {first_seen_at:%H:%M}"
     if not rewrite:
         return label
     times = "" if rewrite == 1 else f" {rewrite} times, last"

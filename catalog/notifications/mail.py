@@ -88,19 +88,19 @@ def _close(mail: Mail, state: SendingState, error: str = "") -> None:
     Mail.objects.filter(pk=mail.pk).update(state=state, error=error, **sent_at)
 
 
-def _message(mail: Mail, to: str, subject: str, lines: Sequence[str]) -> EmailMessage:
+def _message(mail: Mail, address: str, subject: str, lines: Sequence[str]) -> EmailMessage:
     # Headers may contain only ASCII.
     host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2].encode("idna").decode()
     return EmailMessage(
         subject,
         "\n".join(lines) + "\n",
         settings.MAIL_FROM,
-        [to],
+        [address],
         headers={"Message-ID": f"<{mail.pk}@{host}>", "Auto-Submitted": "auto-generated"},
     )
 
 
-def _digest(mail: Mail, to: str) -> EmailMessage:
+def _digest(mail: Mail, address: str) -> EmailMessage:
     """Write the notices in the language of the user, English if none was chosen."""
     notices = list(mail.notices.order_by("told_at", "pk"))
     lines = []
@@ -125,7 +125,9 @@ def _digest(mail: Mail, to: str) -> EmailMessage:
         for event, count in counts.most_common()
     ]
     subject = translate_sentence(notices[0].title) if len(notices) == 1 else ", ".join(parts)
-    return _message(mail, to, f"Pegboard: {subject}"[:200], [*lines, "-- ", _(SIGNATURE).format(url=page)])
+    return _message(
+        mail, address, f"Pegboard: {subject}"[:200], [*lines, "-- ", _(SIGNATURE).format(url=page)]
+    )
 
 
 def _confirmation(mail: Mail) -> EmailMessage:

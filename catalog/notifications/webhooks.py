@@ -105,7 +105,7 @@ def update(
     if url:
         _encrypt(webhook, url)
     after = facts(webhook)
-    edit_conflicts.check(webhook, expected, now=before, wanted=after)
+    edit_conflicts.check(webhook, expected, now=before, submitted=after)
     if after == before:
         return webhook
     if after["address"] != before["address"]:

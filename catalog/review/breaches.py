@@ -50,10 +50,13 @@ def finding(run: Run, tool_pk: int, breach: Breach, against: int | None = None) 
     )
 
 
-def record_breaches(run: Run, found: Iterable[Finding], *, has_new: bool, has_moved: bool) -> None:
-    """Record each breach once: those `found` while the list was read, and those that need the whole
-    catalog."""
-    every = list(found)
+def record_breaches(run: Run, findings: Iterable[Finding], *, has_new: bool, has_moved: bool) -> None:
+    """Record each breach of a promise once.
+
+    findings: breaches that were found while the list was read. Breaches that need the whole catalog are
+    looked for here.
+    """
+    every = list(findings)
     promised = protocols.get(run.endpoint.protocol).promises
     values = {"endpoint": run.endpoint_id, "most": MAX_FINDINGS}
     with connection.cursor() as cursor:

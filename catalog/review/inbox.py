@@ -76,57 +76,57 @@ class Waiting:
     groups: dict[Group, GroupSize] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
-    def counts(self, asked: InboxFilter, part: str) -> Counter[str]:
+    def counts(self, inbox_filter: InboxFilter, part: str) -> Counter[str]:
         """Return the numbers by values of one part of the filter, with the other parts applied."""
         counts: Counter[str] = Counter()
         for group, size in self.groups.items():
-            if asked.includes(group, but=part):
+            if inbox_filter.includes(group, but=part):
                 counts[getattr(group, part)] += size.count
         return counts
 
-    def total(self, asked: InboxFilter) -> int:
-        return sum(size.count for size in self._sizes(asked))
+    def total(self, inbox_filter: InboxFilter) -> int:
+        return sum(size.count for size in self._sizes(inbox_filter))
 
-    def newest(self, asked: InboxFilter) -> int:
-        return max((size.newest for size in self._sizes(asked)), default=0)
+    def newest(self, inbox_filter: InboxFilter) -> int:
+        return max((size.newest for size in self._sizes(inbox_filter)), default=0)
 
-    def page(self, asked: InboxFilter, start: int, most: int) -> list[int]:
+    def page(self, inbox_filter: InboxFilter, start: int, max_count: int) -> list[int]:
         """Keys of the findings at these places of the list."""
         parts: list[tuple[Part, int]] = []
         skipped = end = 0
-        for rank, size in enumerate(self._sizes(asked)):
+        for rank, size in enumerate(self._sizes(inbox_filter)):
             end += size.count
             if end <= start:
                 skipped = end
-            elif end - size.count < start + most:
+            elif end - size.count < start + max_count:
                 parts += [(part, rank) for part in size.parts]
         columns = [list(column) for column in zip(*((*part, rank) for part, rank in parts), strict=True)]
-        return [pk for (pk,) in run_prepared(_PAGE, [*columns, start - skipped, most])] if parts else []
+        return [pk for (pk,) in run_prepared(_PAGE, [*columns, start - skipped, max_count])] if parts else []
 
-    def position(self, asked: InboxFilter, item: Finding) -> int | None:
+    def position(self, inbox_filter: InboxFilter, item: Finding) -> int | None:
         """The place of a finding in the list, from 0; None where the list does not contain it."""
         before, own_group = 0, group_of(item)
         for group, size in self.groups.items():
-            if group == own_group and asked.includes(group):
+            if group == own_group and inbox_filter.includes(group):
                 columns = [list(column) for column in zip(*size.parts, strict=True)]
                 ((is_there, place),) = run_prepared(_PLACE, [item.pk, item.pk, *columns])
                 return before + place if is_there else None
-            before += size.count if asked.includes(group) else 0
+            before += size.count if inbox_filter.includes(group) else 0
         return None
 
-    def _sizes(self, asked: InboxFilter) -> list[GroupSize]:
-        return [size for group, size in self.groups.items() if asked.includes(group)]
+    def _sizes(self, inbox_filter: InboxFilter) -> list[GroupSize]:
+        return [size for group, size in self.groups.items() if inbox_filter.includes(group)]
 
 
-def decisions(asked: InboxFilter) -> FindingQuerySet:
-    rows = Finding.objects.filter(state=asked.state)
-    is_open = asked.state == FindingState.OPEN
+def decisions(inbox_filter: InboxFilter) -> FindingQuerySet:
+    rows = Finding.objects.filter(state=inbox_filter.state)
+    is_open = inbox_filter.state == FindingState.OPEN
     rows = rows.filter(waiting_decision__isnull=False) if is_open else rows.decisions()
-    if asked.severity:
-        rows = rows.filter(severity=asked.severity)
-    if asked.vendor:
-        rows = rows.filter(endpoint__vendor__slug=asked.vendor)
-    return rows.of_cause(asked.cause) if asked.cause else rows
+    if inbox_filter.severity:
+        rows = rows.filter(severity=inbox_filter.severity)
+    if inbox_filter.vendor:
+        rows = rows.filter(endpoint__vendor__slug=inbox_filter.vendor)
+    return rows.of_cause(inbox_filter.cause) if inbox_filter.cause else rows
 
 
 def waiting() -> Waiting:
@@ -172,9 +172,11 @@ _PLACE = """
 """
 
 
-def decided(asked: InboxFilter, start: int, most: int) -> list[int]:
+def decided(inbox_filter: InboxFilter, start: int, max_count: int) -> list[int]:
     """Keys of what was decided or noted, newest first: of those there may be too many to group."""
-    return list(decisions(asked).order_by("-pk").values_list("pk", flat=True)[start : start + most])
+    return list(
+        decisions(inbox_filter).order_by("-pk").values_list("pk", flat=True)[start : start + max_count]
+    )
 
 
 def vendors() -> dict[str, str]:

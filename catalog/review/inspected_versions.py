@@ -28,8 +28,8 @@ class InspectedVersion:
     judged: int  # the number of alarms that the policy applied to when the version was recorded
 
 
-def read_versions(condition: str, values: Sequence[Any], most: int) -> list[InspectedVersion]:
-    """Return up to `most` versions in the order of their keys. condition: SQL about `v`, a version."""
+def read_versions(condition: str, values: Sequence[Any], max_count: int) -> list[InspectedVersion]:
+    """Return up to `max_count` versions in the order of their keys. condition: SQL about `v`, a version."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -38,7 +38,7 @@ def read_versions(condition: str, values: Sequence[Any], most: int) -> list[Insp
             FROM catalog_toolversion v JOIN catalog_tool t ON t.id = v.tool_id
             WHERE {condition} ORDER BY v.id LIMIT %s
             """,  # noqa: S608 - the conditions stand above
-            [*values, most],
+            [*values, max_count],
         )
         rows = cursor.fetchall()
     before = predecessors(row[0] for row in rows if row[-1] > 1)

@@ -61,18 +61,18 @@ def look_alikes(
 
 
 def collisions(
-    endpoint: Endpoint, twins: list[int], named: dict[int, InspectedVersion]
+    endpoint: Endpoint, twins: list[int], versions_by_tool: dict[int, InspectedVersion]
 ) -> Iterator[tuple[int, Alarm]]:
     """Report names of tools of other vendors that agents use already."""
-    used = _used() if named else []
+    used = _used() if versions_by_tool else []
     if not used:
         return
     with connection.cursor() as cursor:
-        cursor.execute(_FIND_COLLISION, [list(named), used, endpoint.vendor_id, twins])
+        cursor.execute(_FIND_COLLISION, [list(versions_by_tool), used, endpoint.vendor_id, twins])
         rows = cursor.fetchall()
     copied: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
     for tool, other, vendor, other_endpoint, digest in rows:
-        row = named[tool]
+        row = versions_by_tool[tool]
         name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
         if name == like and row.digest == digest:
             copied[other_endpoint, vendor].append(row.version)
@@ -93,16 +93,16 @@ def _used() -> list[int]:
 
 
 def near_misses(
-    endpoint: Endpoint, twins: list[int], named: list[InspectedVersion]
+    endpoint: Endpoint, twins: list[int], tool_versions: list[InspectedVersion]
 ) -> Iterator[tuple[int, Alarm]]:
     """Report names one letter away from that of another vendor's tool that agents use."""
     others = Tool.objects.filter(pk__in=_used(), kind=ItemKind.TOOL)
     others = others.exclude(endpoint__vendor=endpoint.vendor_id).exclude(endpoint__in=twins)
     vendors_by_name = (
-        dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if named else {}
+        dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if tool_versions else {}
     )
-    close = dict(near({row.signature.name for row in named}, vendors_by_name))
-    for row in named:
+    close = dict(near({row.signature.name for row in tool_versions}, vendors_by_name))
+    for row in tool_versions:
         other = close.get(row.signature.name)
         if other is not None and skeleton(other) != skeleton(row.signature.name):  # or it is a collision
             name, like = inspection.spelled(row.signature.name), inspection.spelled(other)

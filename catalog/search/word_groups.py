@@ -69,7 +69,7 @@ def update_group(
     before = group_facts(group)
     group.words = normalize_group(words)
     after = group_facts(group)
-    edit_conflicts.check(group, expected, now=before, wanted=after)
+    edit_conflicts.check(group, expected, now=before, submitted=after)
     if after != before:
         group.revision += 1
         group.save(update_fields=["words", "revision"])

@@ -138,7 +138,7 @@ def change(
     before = facts(tool)
     document = checked(replace(parts_of(tool), **changes))
     new_parts = definition.parts_of(document)
-    edit_conflicts.check(tool, expected, now=before, wanted=_facts(new_parts))
+    edit_conflicts.check(tool, expected, now=before, submitted=_facts(new_parts))
     if tool.status == ToolStatus.WITHDRAWN:
         message = _("“{tool}” was withdrawn. Offer it again before you change it.").format(tool=tool)
         raise DomainError("definition_withdrawn", message, status=409)

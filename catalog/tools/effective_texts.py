@@ -112,18 +112,18 @@ class ShownInput:
     vendors_name: str = ""
 
 
-def inputs(vendors: Signature, shown: Signature) -> list[ShownInput]:
+def inputs(vendors: Signature, effective: Signature) -> list[ShownInput]:
     """Return all inputs of the vendor, in its order, with their effective texts."""
-    return _merge_parameters(vendors.inputs, shown.inputs)
+    return _merge_parameters(vendors.inputs, effective.inputs)
 
 
-def outputs(vendors: Signature, shown: Signature) -> list[ShownInput]:
-    return _merge_parameters(vendors.outputs, shown.outputs)
+def outputs(vendors: Signature, effective: Signature) -> list[ShownInput]:
+    return _merge_parameters(vendors.outputs, effective.outputs)
 
 
-def _merge_parameters(vendors: Sequence[Parameter], shown: Sequence[Parameter]) -> list[ShownInput]:
+def _merge_parameters(vendors: Sequence[Parameter], effective: Sequence[Parameter]) -> list[ShownInput]:
     """Match the parameters by id, because a tuning may change the name."""
-    tuned_by_id = {parameter.id: parameter for parameter in shown}
+    tuned_by_id = {parameter.id: parameter for parameter in effective}
     merged = []
     for original in vendors:
         tuned = tuned_by_id.get(original.id, original)

@@ -141,16 +141,16 @@ def write_translation(
     return row
 
 
-def check_state(translation: Translation | None, expected: str, wanted: str) -> None:
+def check_state(translation: Translation | None, expected: str, submitted_state: str) -> None:
     """Raise LateEditError unless `expected` names the state of the translation."""
     facts = translation_facts(translation)
     state = edit_conflicts.etag(facts)
     if expected not in (edit_conflicts.ANY_STATE, state):
         raise LateEditError(
             state,
-            [Difference("text", None, facts["text"], wanted)],
-            who=translation.author_name if translation else _("Another user"),
-            at=translation.changed_at if translation else None,
+            [Difference("text", None, facts["text"], submitted_state)],
+            editor_name=translation.author_name if translation else _("Another user"),
+            edited_at=translation.changed_at if translation else None,
             knows_before=False,
         )
 

@@ -99,7 +99,7 @@ def update_vendor(
     for field in changes.keys() & {"name", "homepage"}:
         setattr(vendor, field, changes[field].strip())
     _check_vendor(vendor)
-    edit_conflicts.check(vendor, expected, now=before, wanted=vendor_facts(vendor))
+    edit_conflicts.check(vendor, expected, now=before, submitted=vendor_facts(vendor))
     if (after := vendor_facts(vendor)) != before:
         if after["name"] != before["name"]:
             vendor.renamed_at = timezone.now()  # its tools are found by this name once they are indexed again
@@ -180,7 +180,7 @@ def create_endpoint(
     endpoint.save()
     _keep_documents(endpoint)
     audit.record(actor, "connect", endpoint, after=endpoint_facts(endpoint))
-    vendor_requests.approve(endpoint, actor=actor, chosen=vendor_request)
+    vendor_requests.approve(endpoint, actor=actor, vendor_request=vendor_request)
     return endpoint
 
 
@@ -206,7 +206,7 @@ def draft_endpoint(
     )
     if credential and not credential._state.adding:
         endpoint.credential = credential
-    _check_endpoint(endpoint, kept=instead_of.settings if instead_of else {})
+    _check_endpoint(endpoint, stored_settings=instead_of.settings if instead_of else {})
     endpoint.credential = credential
     if instead_of:
         endpoint.unsaved_documents = instead_of.documents() | dict(endpoint.unsaved_documents)
@@ -231,11 +231,11 @@ def update_endpoint(
     before = endpoint_facts(endpoint)
     stored_settings = endpoint.settings
     _set_fields(endpoint, changes)
-    _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=stored_settings)
+    _check_endpoint(endpoint, keeps_credential="credential" in changes, stored_settings=stored_settings)
     if (endpoint.url, endpoint.protocol) != (before["url"], before["protocol"]):
         _check_twins(endpoint, again=again)
     after = endpoint_facts(endpoint)
-    edit_conflicts.check(endpoint, expected, now=before, wanted=after)
+    edit_conflicts.check(endpoint, expected, now=before, submitted=after)
     if after == before:
         return endpoint
     if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:
@@ -317,7 +317,10 @@ def _keep_documents(endpoint: Endpoint) -> None:
 
 
 def _check_endpoint(
-    endpoint: Endpoint, *, keeps_credential: bool = True, kept: Mapping[str, Any] = MappingProxyType({})
+    endpoint: Endpoint,
+    *,
+    keeps_credential: bool = True,
+    stored_settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     if endpoint.protocol not in dict(protocols.connectable()):
         protocol_names = ", ".join(name for name, _unused in protocols.connectable())
@@ -329,7 +332,7 @@ def _check_endpoint(
         raise invalid(interval_minutes=_("Read between once a minute and once a week (1 to 10,080 minutes)."))
     _check_reach(endpoint)
     settings = protocols.get(endpoint.protocol).settings
-    endpoint.take_settings(setting_values.checked(settings, endpoint.settings, kept))
+    endpoint.take_settings(setting_values.checked(settings, endpoint.settings, stored_settings))
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = origin_of(endpoint.credential_url, stated_in)
     if endpoint.credential is None:

@@ -23,21 +23,25 @@ MAX_LINES = 500
 MAX_LINE_LENGTH = 500
 
 
-def checked(known: tuple[Setting, ...], given: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the validated settings. A document is represented by its size and digest, which mean the
-    `kept` one."""
-    if unknown := given.keys() - {setting.name for setting in known}:
+def checked(
+    settings: tuple[Setting, ...], values: Mapping[str, Any], stored_values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the validated settings.
+
+    A document is represented by its size and digest: with these, the document in `stored_values` stays.
+    """
+    if unknown := values.keys() - {setting.name for setting in settings}:
         raise invalid(
             settings=_("There is no setting “{setting}” here.").format(setting=sorted(unknown)[0][:60])
         )
-    stated = {name: value for name, value in given.items() if value not in (None, "", [])}
-    if missing := [setting for setting in known if setting.required and setting.name not in stated]:
+    stated = {name: value for name, value in values.items() if value not in (None, "", [])}
+    if missing := [setting for setting in settings if setting.required and setting.name not in stated]:
         raise invalid(settings=_("“{setting}” is needed.").format(setting=missing[0].label))
     return {
         s.name: stated[s.name]
-        if s.kind == "document" and s.name in kept and stated[s.name] == kept[s.name]
+        if s.kind == "document" and s.name in stored_values and stated[s.name] == stored_values[s.name]
         else _checked(s, stated[s.name])
-        for s in known
+        for s in settings
         if s.name in stated
     }
 

@@ -103,9 +103,9 @@ def take_back(row: VendorRequest, *, actor: User) -> None:
 
 
 @transaction.atomic
-def approve(endpoint: Endpoint, *, actor: User | None, chosen: VendorRequest | None = None) -> None:
+def approve(endpoint: Endpoint, *, actor: User | None, vendor_request: VendorRequest | None = None) -> None:
     """Approve the request for which an endpoint was connected, and all that wait for its address."""
-    rows = [_locked(chosen)] if chosen else []
+    rows = [_locked(vendor_request)] if vendor_request else []
     same = waiting().filter(protocol=endpoint.protocol, address=address_of(endpoint))
     rows += same.exclude(pk__in=[row.pk for row in rows]).select_for_update()
     for row in rows:

@@ -205,14 +205,18 @@ def _is_changed(
     request: HttpRequest,
     row: Credential,
     form: OperationForm,
-    wanted: dict[str, Any],
-    chosen: dict[str, Any] | None = None,
+    submitted: dict[str, Any],
+    offer: dict[str, Any] | None = None,
 ) -> bool:
     save = partial(
-        credential_operations.update_credential, row, actor=person(request), expected=form.expected, **wanted
+        credential_operations.update_credential,
+        row,
+        actor=person(request),
+        expected=form.expected,
+        **submitted,
     )
     try:
-        save(registered=offers.register_client(request, chosen or {}, lambda tried: save(registered=tried)))
+        save(registered=offers.register_client(request, offer or {}, lambda tried: save(registered=tried)))
     except DomainError as error:
         form.refuse(error)
         return False
@@ -264,9 +268,9 @@ def callback(request: HttpRequest) -> HttpResponse:
     return _go_on(request, row, _("Signed in. “{credential}” can be used now.").format(credential=row))
 
 
-def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
+def _go_on(request: HttpRequest, row: Credential, message: str) -> HttpResponse:
     # To the enumeration run that waited for this, if it was one.
-    messages.success(request, said)
+    messages.success(request, message)
     try:
         runs = onboarding.go_on(row, actor=person(request))
     except DomainError as error:  # an administrator removed what was waiting for it

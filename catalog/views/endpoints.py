@@ -111,7 +111,7 @@ def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list
 
 
 def _filled_in(
-    request: HttpRequest, chosen: dict[str, Any], job: Job | None
+    request: HttpRequest, offer: dict[str, Any], job: Job | None
 ) -> tuple[ConnectForm, ClientForm]:
     # The entered values, with those of a pressed offer button.
     data = request.POST.copy() if request.method == "POST" else None
@@ -119,9 +119,9 @@ def _filled_in(
         detections.add_document(request, data)
     if data is not None and READ_AS in data:
         data["protocol"] = request.POST.get(READ_AS, "")
-    if data is not None and (chosen or ENTER in data):
+    if data is not None and (offer or ENTER in data):
         entered, _unused, name = request.POST.get(ENTER, "").partition(":")
-        data["kind"] = _kind_for(request, chosen) if chosen else entered
+        data["kind"] = _kind_for(request, offer) if offer else entered
         kind = kinds.KINDS.get(entered)
         if name and kind and kind.details:
             data[kind.details[0].name] = name
@@ -129,13 +129,13 @@ def _filled_in(
         if not (data.get("vendor") or data.get("vendor_name")):
             with suppress(ValueError):  # it is no address
                 data["vendor_name"] = urlsplit(request.POST.get("url", "")).hostname or ""
-        if offers.decides_kind(request, chosen):
+        if offers.decides_kind(request, offer):
             data["secret"] = ""  # the server issues it, or there is none
     initial = _requested_values(request) | detections.initial_of(request, job)
     form = ConnectForm(data, request.FILES or None, initial=initial)
     client = ClientForm(data if form.is_oauth else None, prefix="client")
-    if chosen and form.is_oauth:
-        client.fill(chosen)
+    if offer and form.is_oauth:
+        client.fill(offer)
         client.fields["client_id"].widget.attrs["autofocus"] = True
     elif ENTER in request.POST:
         form.fields["secret"].widget.attrs["autofocus"] = True
@@ -156,12 +156,12 @@ def _requested_values(request: HttpRequest) -> dict[str, Any]:
     return initial
 
 
-def _kind_for(request: HttpRequest, chosen: dict[str, Any]) -> str:
+def _kind_for(request: HttpRequest, offer: dict[str, Any]) -> str:
     # The kind that was chosen before the settings were filled in, or else the usual one there.
     stated = request.POST.get("kind", "") if request.POST.get("credential") == NEW else ""
     if offers.FILL in request.POST and stated in clients.KINDS:
         return stated
-    return OAuthKind.CODE if chosen.get("authorization_url") else OAuthKind.CLIENT
+    return OAuthKind.CODE if offer.get("authorization_url") else OAuthKind.CLIENT
 
 
 @transaction.atomic
@@ -210,14 +210,16 @@ def stated_credential(form: ConnectForm, client: ClientForm) -> dict[str, Any]:
     return {"kind": values["kind"], "secret": values["secret"], "url": url, **details}
 
 
-def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None = None) -> dict[str, Any]:
+def endpoint_context(
+    row: Endpoint, form: EndpointForm, parameters: QueryDict | None = None
+) -> dict[str, Any]:
     """Return the context of an endpoint's page.
 
-    asked: the query with the tab and the filters of its runs; None for the tab of a submitted form.
+    parameters: the query with the tab and the filters of its runs; None for the tab of a submitted form.
     """
-    is_settings = asked is None or asked.get("tab") == "settings"
-    asked = asked if asked is not None else QueryDict()
-    is_narrowed = asked.get("runs") == "changes"
+    is_settings = parameters is None or parameters.get("tab") == "settings"
+    parameters = parameters if parameters is not None else QueryDict()
+    is_narrowed = parameters.get("runs") == "changes"
     runs = row.runs.with_changes() if is_narrowed else row.runs.all()
     credential = row.credential
     signs_in_at = ""
@@ -228,7 +230,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "is_settings": is_settings,
         "protocol": form.protocol,
         "form": form,
-        "runs": Keyset(runs.select_related("requested_by"), "-id").page(asked.get("cursor"), RUNS_SHOWN),
+        "runs": Keyset(runs.select_related("requested_by"), "-id").page(parameters.get("cursor"), RUNS_SHOWN),
         "only_with_changes": is_narrowed,
         "last_complete": row.runs.of_lists().filter(status=RunStatus.SUCCEEDED).first(),
         "is_due": row.next_due_at <= timezone.now(),

@@ -51,10 +51,10 @@ def look(
     return offers_of(request, discovered, may_sign_in=may_sign_in) | {"has_moved": has_moved}
 
 
-def offers_of(request: HttpRequest, found: Discovery, *, may_sign_in: bool = True) -> dict[str, Any]:
+def offers_of(request: HttpRequest, discovery: Discovery, *, may_sign_in: bool = True) -> dict[str, Any]:
     """Return the context for the templates of `look`, from an earlier discovery."""
     offers = []
-    for server in found.servers:
+    for server in discovery.servers:
         signs_in = may_sign_in and bool(server.authorization_url) and not server.problem
         settings = {
             "token_url": server.token_url,
@@ -63,8 +63,8 @@ def offers_of(request: HttpRequest, found: Discovery, *, may_sign_in: bool = Tru
             "issuer": server.issuer,
             "states_issuer": server.states_issuer,
             "client_authentication": server.client_authentication,
-            "scope": server.scopes_to_request(found.scope),
-            "resource": found.resource,
+            "scope": server.scopes_to_request(discovery.scope),
+            "resource": discovery.resource,
         }
         offer = {
             "server": server,
@@ -78,7 +78,7 @@ def offers_of(request: HttpRequest, found: Discovery, *, may_sign_in: bool = Tru
             as_document = {"client_id": document, "client_authentication": ClientAuthentication.NONE}
             offer["as_document"] = json.dumps(settings | as_document)
         offers.append(offer)
-    return {"found": found, "offers": offers, "refused_address": ""}
+    return {"found": discovery, "offers": offers, "refused_address": ""}
 
 
 def accepted_offer(request: HttpRequest) -> dict[str, Any]:
@@ -93,18 +93,18 @@ def accepted_offer(request: HttpRequest) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, str | bool)}
 
 
-def decides_kind(request: HttpRequest, chosen: dict[str, Any]) -> bool:
+def decides_kind(request: HttpRequest, offer: dict[str, Any]) -> bool:
     """A server that registers us, or reads about us, is one where a user signs in."""
-    return bool(chosen) and FILL not in request.POST
+    return bool(offer) and FILL not in request.POST
 
 
 def register_client(
-    request: HttpRequest, chosen: dict[str, Any], save: Callable[[Registered], object]
+    request: HttpRequest, offer: dict[str, Any], save: Callable[[Registered], object]
 ) -> Registered | None:
     """Register a client at the chosen server, if that button was pressed."""
     if REGISTER not in request.POST:
         return None
-    return client_registration.register_at(chosen, redirect_uri=redirect_uri(request), save=save)
+    return client_registration.register_at(offer, redirect_uri=redirect_uri(request), save=save)
 
 
 def to_sign_in(request: HttpRequest, row: Credential, *, otherwise: str) -> HttpResponse:

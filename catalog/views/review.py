@@ -41,9 +41,9 @@ def review(request: HttpRequest) -> HttpResponse:
     return render(request, "catalog/_review_detail.html" if is_detail else "catalog/review.html", context)
 
 
-def _decide(request: HttpRequest, asked: InboxFilter) -> None:
+def _decide(request: HttpRequest, inbox_filter: InboxFilter) -> None:
     data = request.POST
-    decision, rows, is_bulk = _parse_decision(data, asked)
+    decision, rows, is_bulk = _parse_decision(data, inbox_filter)
     # Findings of high severity are accepted one by one.
     high = rows.filter(severity=Severity.HIGH) if is_bulk and decision == "accept" else rows.none()
     remaining = high.count()
@@ -104,7 +104,7 @@ def _parse_decision(
     return decision, Finding.objects.filter(pk__in=numbers(data.getlist("finding"))), True
 
 
-def _take_back(request: HttpRequest, asked: InboxFilter) -> str:
+def _take_back(request: HttpRequest, inbox_filter: InboxFilter) -> str:
     """Take back the decisions that the page has named, and return the address of the list."""
     actor = person(request)
     findings, refusals = decisions.take_back_all(
@@ -115,7 +115,7 @@ def _take_back(request: HttpRequest, asked: InboxFilter) -> str:
     if not findings:
         if not refusals:
             messages.error(request, _("There is no decision to take back."))
-        return review_list.address(asked, None)
+        return review_list.address(inbox_filter, None)
     says = ngettext(
         "The decision was taken back.", "{count} decisions were taken back.", len(findings)
     ).format(count=number_format(len(findings), force_grouping=True))
@@ -130,4 +130,4 @@ def _take_back(request: HttpRequest, asked: InboxFilter) -> str:
         )
         says = f"{says} {stays.format(count=number_format(agents, force_grouping=True))}"
     messages.success(request, says)
-    return review_list.address(asked, None, item=str(findings[0].pk))
+    return review_list.address(inbox_filter, None, item=str(findings[0].pk))

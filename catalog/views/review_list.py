@@ -77,77 +77,77 @@ class Filter:
     choices: list[tuple[str, str, bool]]
 
 
-def question(given: QueryDict) -> InboxFilter:
-    state, severity, cause = (given.get(name, "") for name in ("state", "severity", "cause"))
+def question(parameters: QueryDict) -> InboxFilter:
+    state, severity, cause = (parameters.get(name, "") for name in ("state", "severity", "cause"))
     return InboxFilter(
         state=state if state in FindingState.values else FindingState.OPEN,
         severity=severity if severity in Severity.values else "",
-        vendor=given.get("vendor", ""),
+        vendor=parameters.get("vendor", ""),
         cause=cause if cause in causes.CAUSES else "",
     )
 
 
-def address(asked: InboxFilter, page: object = None, **parts: object) -> str:
+def address(inbox_filter: InboxFilter, page: object = None, **parts: object) -> str:
     # The query of this list; what is as usual is left out, so that rows of a long list stay small.
     parameters = {
-        "state": "" if asked.state == FindingState.OPEN else asked.state,
-        "severity": asked.severity,
-        "vendor": asked.vendor,
-        "cause": asked.cause,
+        "state": "" if inbox_filter.state == FindingState.OPEN else inbox_filter.state,
+        "severity": inbox_filter.severity,
+        "vendor": inbox_filter.vendor,
+        "cause": inbox_filter.cause,
         "page": "" if page in (1, "1") else page,
         **parts,
     }
     return f"?{urlencode({name: value for name, value in parameters.items() if value})}"
 
 
-def context(given: QueryDict, asked: InboxFilter) -> dict[str, Any]:
-    is_open = asked.state == FindingState.OPEN
+def context(parameters: QueryDict, inbox_filter: InboxFilter) -> dict[str, Any]:
+    is_open = inbox_filter.state == FindingState.OPEN
     waiting = inbox.waiting() if is_open else Waiting(names=inbox.vendors())
-    total = waiting.total(asked)
-    item = number(given.get("item", ""))
-    page = _page(waiting, asked, given, total)
-    finding, position = _select_finding(item, page, is_last=given.get("item") == "last")
-    here = address(asked, page.number)
+    total = waiting.total(inbox_filter)
+    item = number(parameters.get("item", ""))
+    page = _page(waiting, inbox_filter, parameters, total)
+    finding, position = _select_finding(item, page, is_last=parameters.get("item") == "last")
+    here = address(inbox_filter, page.number)
     return {
-        "asked": asked,
+        "asked": inbox_filter,
         "page": page,
-        "sections": list(_sections(page.rows, waiting, asked)) if is_open else [Section(page.rows)],
+        "sections": list(_sections(page.rows, waiting, inbox_filter)) if is_open else [Section(page.rows)],
         "total": total,
         "waits": waiting.total(InboxFilter()),
-        "newest": waiting.newest(asked),
+        "newest": waiting.newest(inbox_filter),
         "at_once": inbox.AT_ONCE,
-        "can_accept_all": asked.severity != Severity.HIGH,
-        "filters": _filters(asked, waiting, is_open=is_open),
-        "is_filtered": asked != InboxFilter(state=asked.state),
+        "can_accept_all": inbox_filter.severity != Severity.HIGH,
+        "filters": _filters(inbox_filter, waiting, is_open=is_open),
+        "is_filtered": inbox_filter != InboxFilter(state=inbox_filter.state),
         "states": FindingState.choices,
-        "state": asked.state,
+        "state": inbox_filter.state,
         "here": here if here == "?" else f"{here}&",
         "list_address": here,
-        "all_address": address(InboxFilter(state=asked.state)),
+        "all_address": address(InboxFilter(state=inbox_filter.state)),
         "pages": {
-            "previous": address(asked, page.number - 1) if page.number > 1 else "",
-            "next": address(asked, page.number + 1) if page.has_next else "",
+            "previous": address(inbox_filter, page.number - 1) if page.number > 1 else "",
+            "next": address(inbox_filter, page.number + 1) if page.has_next else "",
         },
         "chosen": finding,
-        "is_opened": "item" in given,
+        "is_opened": "item" in parameters,
         "position": None if position is None else page.first + position,
-        **_neighbours(asked, page, position),
+        **_neighbours(inbox_filter, page, position),
     }
 
 
-def _page(waiting: Waiting, asked: InboxFilter, given: QueryDict, total: int) -> FindingPage:
+def _page(waiting: Waiting, inbox_filter: InboxFilter, parameters: QueryDict, total: int) -> FindingPage:
     """The page that the address names, or else the one that contains its item."""
-    page_number = number(given.get("page", ""))
-    if asked.state != FindingState.OPEN:
+    page_number = number(parameters.get("page", ""))
+    if inbox_filter.state != FindingState.OPEN:
         page_number = max(1, min(page_number, MAX_PAGES))
-        keys = inbox.decided(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
+        keys = inbox.decided(inbox_filter, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
         return FindingPage(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
     last = max(1, ceil(total / PAGE_SIZE))  # it empties while its items are decided
-    pk = 0 if "page" in given else number(given.get("item", ""))
+    pk = 0 if "page" in parameters else number(parameters.get("item", ""))
     item = inbox.rows([pk]) if pk else []
-    position = waiting.position(asked, item[0]) if item else None
+    position = waiting.position(inbox_filter, item[0]) if item else None
     page_number = min(page_number or 1, last) if position is None else position // PAGE_SIZE + 1
-    keys = waiting.page(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE)
+    keys = waiting.page(inbox_filter, (page_number - 1) * PAGE_SIZE, PAGE_SIZE)
     return FindingPage(inbox.rows(keys), page_number, page_number < last)
 
 
@@ -164,41 +164,41 @@ def _select_finding(pk: int, page: FindingPage, *, is_last: bool) -> tuple[Findi
     return (page.rows[0], 0) if page.rows else (None, None)
 
 
-def _neighbours(asked: InboxFilter, page: FindingPage, at: int | None) -> dict[str, Any]:
+def _neighbours(inbox_filter: InboxFilter, page: FindingPage, position: int | None) -> dict[str, Any]:
     # The targets of the keyboard shortcuts. `neighbours` are shown after a decision.
-    if at is None:
+    if position is None:
         return {}
     rows, here = page.rows, page.number
-    up = address(asked, here, item=rows[at - 1].pk) if at else ""
-    down = address(asked, here, item=rows[at + 1].pk) if at + 1 < len(rows) else ""
-    if not at and here > 1:
-        up = address(asked, here - 1, item="last")
+    up = address(inbox_filter, here, item=rows[position - 1].pk) if position else ""
+    down = address(inbox_filter, here, item=rows[position + 1].pk) if position + 1 < len(rows) else ""
+    if not position and here > 1:
+        up = address(inbox_filter, here - 1, item="last")
     if not down and page.has_next:
-        down = address(asked, here + 1)
-    neighbours = rows[at + 1 : at + 2] or rows[max(0, at - 1) : at]
+        down = address(inbox_filter, here + 1)
+    neighbours = rows[position + 1 : position + 2] or rows[max(0, position - 1) : position]
     return {
         "up": up,
         "down": down,
-        "up_leaves": not at,
-        "down_leaves": at + 1 == len(rows),
+        "up_leaves": not position,
+        "down_leaves": position + 1 == len(rows),
         "beside": neighbours[0].pk if neighbours else None,
     }
 
 
-def _sections(rows: Iterable[Finding], waiting: Waiting, asked: InboxFilter) -> Iterator[Section]:
+def _sections(rows: Iterable[Finding], waiting: Waiting, inbox_filter: InboxFilter) -> Iterator[Section]:
     for group, members in groupby(rows, key=inbox.group_of):
-        alone = InboxFilter(asked.state, group.severity, group.vendor, group.cause)
+        alone = InboxFilter(inbox_filter.state, group.severity, group.vendor, group.cause)
         yield Section(
             rows=list(members),
             severity=group.severity,
             vendor=waiting.names.get(group.vendor, group.vendor),
             cause=str(CAUSES[group.cause]),
             count=waiting.groups[group].count if group in waiting.groups else 0,
-            address="" if alone == asked else address(alone),
+            address="" if alone == inbox_filter else address(alone),
         )
 
 
-def _filters(asked: InboxFilter, waiting: Waiting, *, is_open: bool) -> list[Filter]:
+def _filters(inbox_filter: InboxFilter, waiting: Waiting, *, is_open: bool) -> list[Filter]:
     # The filters, with counts of waiting findings. Decided findings are not counted.
     labels = {
         "severity": {value: str(label) for value, label in reversed(Severity.choices)},
@@ -207,7 +207,7 @@ def _filters(asked: InboxFilter, waiting: Waiting, *, is_open: bool) -> list[Fil
     }
     filters = []
     for part, words in labels.items():
-        counts, selected = waiting.counts(asked, part), getattr(asked, part)
+        counts, selected = waiting.counts(inbox_filter, part), getattr(inbox_filter, part)
         choices = [
             (
                 value,

@@ -126,7 +126,7 @@ def update_agent(
         new_vendors = changes["vendors"]
         agent.limits_vendors = new_vendors is not None
         after |= _vendor_facts(agent, new_vendors or ())
-    edit_conflicts.check(agent, expected, now=before, wanted=after)
+    edit_conflicts.check(agent, expected, now=before, submitted=after)
     if after != before:  # An edit that changes nothing leaves no audit row.
         _save(agent)
         if "vendors" in changes:
@@ -357,12 +357,10 @@ def _with_all_below(agent: Agent, *, archived_at: datetime | None) -> list[Agent
     return tree
 
 
-def _set_archived(
-    rows: list[Agent], moment: datetime | None, actor: User, action: str, chosen: Agent
-) -> None:
+def _set_archived(rows: list[Agent], moment: datetime | None, actor: User, action: str, agent: Agent) -> None:
     Agent.objects.filter(pk__in=[row.pk for row in rows]).update(archived_at=moment)
     for row in rows:
-        reason = "" if row == chosen else f"Together with “{chosen}”."
+        reason = "" if row == agent else f"Together with “{agent}”."
         before, after = ({"archived": is_archived} for is_archived in (moment is None, moment is not None))
         audit.record(actor, action, row, before=before, after=after, why=reason, agent=row.pk)
 

@@ -42,7 +42,7 @@ def word_transfer(
     if description == default_description(transfer.child):
         description = ""
     edit_conflicts.check(
-        transfer, expected, now=before, wanted=before | {"alias": name, "description": description}
+        transfer, expected, now=before, submitted=before | {"alias": name, "description": description}
     )
     transfer.name = (
         _checked_name(transfer, name) if name else free_name(transfer.agent, transfer.child, besides=transfer)

@@ -79,11 +79,11 @@ class AgentChange(TeamOfUser, RetryChange, ModelChange):
             raise serializers.ValidationError("There is no such agent.")
         return parent
 
-    def validate_vendors(self, named: list[str] | None) -> list[Vendor] | None:
-        if named is None:
+    def validate_vendors(self, slugs: list[str] | None) -> list[Vendor] | None:
+        if slugs is None:
             return None
-        vendors_by_slug = {row.slug: row for row in Vendor.objects.live().filter(slug__in=named)}
-        if missing := [slug for slug in named if slug not in vendors_by_slug]:
+        vendors_by_slug = {row.slug: row for row in Vendor.objects.live().filter(slug__in=slugs)}
+        if missing := [slug for slug in slugs if slug not in vendors_by_slug]:
             raise serializers.ValidationError(f"There is no vendor “{missing[0]}”.")
         return list(vendors_by_slug.values())
 

@@ -126,10 +126,10 @@ def find_listed_release(request: Request, slug: str, number: str, *, hands_out: 
     return release
 
 
-def chosen_release(found: QuerySet[Release], name: str) -> Release:
+def chosen_release(releases: QuerySet[Release], name: str) -> Release:
     """Return the named one of an agent's releases. Raises DomainError."""
     which = release_access.release_conditions(name)
-    release = None if which is None else found.filter(**which).first()
+    release = None if which is None else releases.filter(**which).first()
     if release is None:
         raise publishing.not_found_error(name)
     return release

@@ -86,10 +86,10 @@ class NamedMoveInput(ChannelMoveInput):
         fields = ("expected", "release", "note", "channel")
 
 
-def moved(request: Request, agent: Agent, name: str, given: dict[str, Any]) -> Response:
-    release_name = given.pop("release")
+def moved(request: Request, agent: Agent, name: str, values: dict[str, Any]) -> Response:
+    release_name = values.pop("release")
     release = None if release_name is None else chosen_release(agent.releases.defer("document"), release_name)
-    channels.move(agent, name, actor=person(request), release=release, **given)
+    channels.move(agent, name, actor=person(request), release=release, **values)
     return Response(ChannelDetailOutput(detail(agent, name)).data)
 
 

@@ -434,9 +434,9 @@ def _read_acceptance(values: Mapping[str, Any]) -> Acceptance:
     return Acceptance(values.get("accept", ()), values.get("reason", ""))
 
 
-def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[str, Any]) -> Response:
+def _bound(request: Request, environment: Environment, pin: Pin, values: Mapping[str, Any]) -> Response:
     activity = version = None
-    pk, number = given["activity"], given.get("activity_version")
+    pk, number = values["activity"], values.get("activity_version")
     if pk is None and number is not None:
         raise invalid(activity_version="Name the activity too: a latent tool has no version.")
     if pk is not None:
@@ -453,7 +453,7 @@ def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[
         actor=person(request),
         activity=activity,
         version=version,
-        acceptance=_read_acceptance(given),
+        acceptance=_read_acceptance(values),
     )
     return _binding_response(environment, pin)
 

@@ -181,11 +181,11 @@ class AgentCheck(GenericAPIView[Agent]):
         return Response(CheckedLock(answer).data)
 
 
-def _retired(named: Release) -> Retired | None:
-    row: Retirement | None = getattr(named, "retirement", None)
+def _retired(release: Release) -> Retired | None:
+    row: Retirement | None = getattr(release, "retirement", None)
     if row is None:
         return None
-    succeeds = retiring.successor(named)
+    succeeds = retiring.successor(release)
     until = row.sunset_at.date().isoformat() if row.sunset_at else ""
     return Retired(row.reason, until, is_over=row.is_over, successor=succeeds.number if succeeds else None)
 

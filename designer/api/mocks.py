@@ -361,7 +361,7 @@ class AgentAssertions(APIView):
         """Replace the kept assertions."""
         agent = chosen_agent(request, slug)
         assertion_values = AssertionsInput.parse(request.data)["assertions"]
-        return self._answer(mocks.set_assertions(agent, actor=person(request), said=assertion_values))
+        return self._answer(mocks.set_assertions(agent, actor=person(request), documents=assertion_values))
 
     def _answer(self, asserted: Sequence[Assertion]) -> Response:
         return Response(AssertionsOutput({"assertions": msgspec.to_builtins(asserted)}).data)

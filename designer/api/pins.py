@@ -86,11 +86,11 @@ class PinInput(PinChange):
             raise serializers.ValidationError("There is no such definition.")
         return tool
 
-    def validate(self, given: dict[str, Any]) -> dict[str, Any]:
-        if ("tool" in given) == ("definition" in given):
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        if ("tool" in values) == ("definition" in values):
             raise serializers.ValidationError({"tool": "Give the id of a tool, or that of a definition."})
-        defined = given.pop("definition", None)
-        return {"tool": defined, **given} if defined else given
+        defined = values.pop("definition", None)
+        return {"tool": defined, **values} if defined else values
 
 
 class PinsInput(Input):
@@ -260,7 +260,7 @@ class PinSeveral(GenericAPIView[Pin]):
         agent = chosen_agent(request, slug)
         values = valid_data(PinsInput(data=request.data))
         pin_requests = [_pin_request(row) for row in values["pins"]]
-        answers = pins.pin_several(agent, actor=person(request), wanted=pin_requests)
+        answers = pins.pin_several(agent, actor=person(request), pin_requests=pin_requests)
         pinned_now = pins_at(request, slug).in_bulk([row.pk for row in answers if isinstance(row, Pin)])
         results = [
             {"tool": pin_request.tool.pk, "pin": None, "error": answer}
@@ -335,7 +335,7 @@ class PinAgent(GenericAPIView[Pin]):
         (moved,) = pins.move_to_agent(
             [pin],
             actor=person(request),
-            to=target,
+            new_agent=target,
             alias=values.get("alias"),
             expected=expected(request),
         )

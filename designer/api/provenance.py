@@ -69,7 +69,7 @@ class AgentReceived(GenericAPIView[Any]):
         agent = chosen_agent(request, slug)
         values = valid_data(ReceivedQuery(data=request.query_params.dict()))
         answer = provenance.received(
-            agent, at=values.get("at") or timezone.now(), number=values.get("number")
+            agent, received_at=values.get("at") or timezone.now(), number=values.get("number")
         )
         if answer is None:
             raise Http404

@@ -253,15 +253,15 @@ class ReleaseTool(ReleaseBytesView):
         return response
 
 
-def _freshness_headers(found: Decision) -> dict[str, str]:
-    version = found.tool.version
+def _freshness_headers(decision: Decision) -> dict[str, str]:
+    version = decision.tool.version
     headers = {
-        "Pegboard-Signature": "fresh" if found.is_fresh else "cached",
-        "Pegboard-Signature-Reason": found.reason,
+        "Pegboard-Signature": "fresh" if decision.is_fresh else "cached",
+        "Pegboard-Signature-Reason": decision.reason,
         # Vendors may write anything, and a header holds ASCII.
         "Pegboard-Signature-Version": quote(version.label),
         "Pegboard-Signature-Ordinal": str(version.ordinal),
-        "Pegboard-Signature-Class": found.class_ or "",
+        "Pegboard-Signature-Class": decision.class_ or "",
     }
     return {header: value for header, value in headers.items() if value}
 

@@ -70,8 +70,8 @@ class ShownToolOutput(serializers.Serializer[Any]):
     savings = SavingOutput(many=True, help_text="The largest first.")
     agent = FormatBudgetOutput(source="budget")
 
-    def get_text(self, seen: shown_tools.ShownTool) -> str:
-        return seen.text.decode()
+    def get_text(self, tool: shown_tools.ShownTool) -> str:
+        return tool.text.decode()
 
 
 @extend_schema(tags=["pins"])

@@ -158,7 +158,7 @@ def run_step(
     agent: Agent,
     procedure: Procedure,
     run: uuid.UUID,
-    at: int,
+    position: int,
     *,
     actor: User,
     arguments: Mapping[str, Any],
@@ -166,9 +166,10 @@ def run_step(
 ) -> Call:
     """Run the mock of a step. Raises DomainError, and ArgumentsError if the arguments do not fit."""
     texts = tool_steps_of(agent, procedure)
-    pin = pinned_signatures.pinned([agent]).select_related("agent").get(pk=texts[at - 1].pin)
+    pin = pinned_signatures.pinned([agent]).select_related("agent").get(pk=texts[position - 1].pin)
     keys = [
-        call_keys.key_of_test_step(procedure.pk, str(run), at, again) for again in range(call_keys.MAX_TRIES)
+        call_keys.key_of_test_step(procedure.pk, str(run), position, again)
+        for again in range(call_keys.MAX_TRIES)
     ]
     try_count = Call.objects.filter(key__in=keys).count()
     return mocks.call_step(

@@ -144,27 +144,27 @@ def save(
     return MockedTool(pin, activity)
 
 
-def copy_mock(pin: Pin, to: Pin, *, actor: User) -> None:
+def copy_mock(pin: Pin, target: Pin, *, actor: User) -> None:
     """Copy the mock of a pin, if it has one, to the pin of a copied agent, without checks."""
     if (activity := mock_of_pin(pin).activity) is None:
         return
     current_version = operations.current(activity)
     operations.create(
         actor=actor,
-        name=f"Mock of {to.name}",
+        name=f"Mock of {target.name}",
         kind=KIND,
         config=current_version.config,
         interface=current_version.interface,
-        agent=to.agent_id,
-        tool=to.tool,
+        agent=target.agent_id,
+        tool=target.tool,
     )
 
 
-def copy_assertions(agent: Agent, to: Agent, *, actor: User) -> None:
+def copy_assertions(agent: Agent, target: Agent, *, actor: User) -> None:
     """Copy the assertions about tools that the copy has. The copy has all its tools already."""
-    tool_names = set(names(to).values())
+    tool_names = set(names(target).values())
     copied = [assertion for assertion in assertions_of(agent) if tool_names.issuperset(assertion.tools)]
-    set_assertions(to, actor=actor, said=msgspec.to_builtins(copied))
+    set_assertions(target, actor=actor, documents=msgspec.to_builtins(copied))
 
 
 def edit(
@@ -324,16 +324,16 @@ def assertions_of(agent: Agent) -> list[Assertion]:
     return msgspec.convert(row.said, list[AnyAssertion]) if row else []
 
 
-def read_assertions(agent: Agent, said: Sequence[Mapping[str, Any]]) -> list[Assertion]:
+def read_assertions(agent: Agent, documents: Sequence[Mapping[str, Any]]) -> list[Assertion]:
     """Parse assertions. Raises DomainError if one is invalid or names a tool that the agent does not have."""
-    if len(said) > assertions.MAX_ASSERTIONS:
+    if len(documents) > assertions.MAX_ASSERTIONS:
         raise invalid(
             assertions=_("Give up to {max_assertions} assertions.").format(
                 max_assertions=assertions.MAX_ASSERTIONS
             )
         )
     tool_names, parsed, faults = set(names(agent).values()), [], {}
-    for number, document in enumerate(said):
+    for number, document in enumerate(documents):
         try:
             assertion: Assertion = msgspec.convert(dict(document), AnyAssertion)
         except msgspec.ValidationError as error:
@@ -348,10 +348,10 @@ def read_assertions(agent: Agent, said: Sequence[Mapping[str, Any]]) -> list[Ass
 
 
 @transaction.atomic
-def set_assertions(agent: Agent, *, actor: User, said: Sequence[Mapping[str, Any]]) -> list[Assertion]:
+def set_assertions(agent: Agent, *, actor: User, documents: Sequence[Mapping[str, Any]]) -> list[Assertion]:
     """Replace the agent's assertions. Raises DomainError."""
     agent = agents.locked(agent)
-    parsed, before = read_assertions(agent, said), assertions_of(agent)
+    parsed, before = read_assertions(agent, documents), assertions_of(agent)
     if parsed != before:
         MockAssertions.objects.update_or_create(agent=agent, defaults={"said": msgspec.to_builtins(parsed)})
         facts = [
@@ -361,14 +361,14 @@ def set_assertions(agent: Agent, *, actor: User, said: Sequence[Mapping[str, Any
     return parsed
 
 
-def check_assertions(agent: Agent, asserted: Sequence[Assertion], asked: CallFilter) -> list[Verdict]:
+def check_assertions(agent: Agent, asserted: Sequence[Assertion], call_filter: CallFilter) -> list[Verdict]:
     """Check the assertions against the calls of the agent's mocks. A call and its continuations count as
     one.
     """
     if not asserted:
         return []
     tool_names = names(agent)
-    newest = calls(agent, asked).order_by("-pk").values_list("pk", "tool_id", "outcome", "continues_id")
+    newest = calls(agent, call_filter).order_by("-pk").values_list("pk", "tool_id", "outcome", "continues_id")
     first_call: dict[int, int] = {}
     calls_by_first: dict[int, RecordedCall] = {}
     for pk, tool, outcome, continues in reversed(newest[:MAX_CHECKED_CALLS]):
@@ -378,7 +378,7 @@ def check_assertions(agent: Agent, asserted: Sequence[Assertion], asked: CallFil
 
 
 def verdicts(
-    asserted: Sequence[Assertion], made: Sequence[RecordedCall], tool_names: Mapping[int, str]
+    asserted: Sequence[Assertion], calls: Sequence[RecordedCall], tool_names: Mapping[int, str]
 ) -> list[Verdict]:
     """Check the assertions against these calls, with the agent's tool `names`."""
     results = []
@@ -386,5 +386,5 @@ def verdicts(
         # A renamed or removed tool yields no statement about what the agent did.
         missing = next((name for name in assertion.tools if name not in tool_names.values()), None)
         message = _("The agent has no tool “{name}” any more.").format(name=missing)
-        results.append(Verdict(assertion, False, message, ()) if missing else assertion.judge(made))
+        results.append(Verdict(assertion, False, message, ()) if missing else assertion.judge(calls))
     return results

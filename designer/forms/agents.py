@@ -95,11 +95,11 @@ class AgentEditForm(RetryForm, AgentForm):
         queryset=Vendor.objects.none(), required=False, to_field_name="slug", label=_("Vendors")
     )
 
-    def __init__(self, *args: Any, named: Sequence[Vendor], retry: Stated, **kwargs: Any) -> None:
-        kwargs["initial"] |= {"vendors": [vendor.slug for vendor in named]}
+    def __init__(self, *args: Any, vendors: Sequence[Vendor], retry: Stated, **kwargs: Any) -> None:
+        kwargs["initial"] |= {"vendors": [vendor.slug for vendor in vendors]}
         super().__init__(*args, **kwargs)
         live = Vendor.objects.live()
-        offered = live | Vendor.objects.filter(pk__in=[vendor.pk for vendor in named])
+        offered = live | Vendor.objects.filter(pk__in=[vendor.pk for vendor in vendors])
         offer(self, "vendors", offered.order_by("name", "pk"))
         self.add_retry(retry, None)
 

@@ -26,9 +26,9 @@ class ProcedureForm(NewProcedureForm):
     class Meta(NewProcedureForm.Meta):
         help_texts = {"title": ""}
 
-    def __init__(self, *args: Any, known: Vocabulary, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, vocabulary: Vocabulary, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.known = known
+        self.known = vocabulary
 
     def field_for(self, path: str) -> str:
         return "body" if path == "text" else path

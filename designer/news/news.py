@@ -240,8 +240,8 @@ def _tool_readers(tools: QuerySet[Tool, int]) -> QuerySet[User]:
     return User.objects.filter(Q(pk__in=follows.values("user")) | Q(pk__in=through_agents.values("pk")))
 
 
-def _webhooks_for(named: Collection[int]) -> Q:
-    webhook_ids = RawSQL(_RECEIVERS, [list(named)])  # noqa: S611 - constant text
+def _webhooks_for(agent_ids: Collection[int]) -> Q:
+    webhook_ids = RawSQL(_RECEIVERS, [list(agent_ids)])  # noqa: S611 - constant text
     return Q(owner=None, is_narrowed=False) | Q(is_narrowed=True, pk__in=webhook_ids)
 
 
@@ -263,10 +263,12 @@ def _move(subject: str) -> ChannelMove:
     return rows.defer("before__document", "release__document").get(pk=subject)
 
 
-def _build_notice(agent: Agent, title: str, says: str, path: str, facts: dict[str, Any]) -> NotificationText:
+def _build_notice(
+    agent: Agent, title: str, sentence: str, path: str, facts: dict[str, Any]
+) -> NotificationText:
     name = printable(agent.name, 120)
     about = {"agent": {"slug": agent.slug, "name": name}}
-    return NotificationText(title, says.strip(), path, {**about, **facts}, agent=agent.pk)
+    return NotificationText(title, sentence.strip(), path, {**about, **facts}, agent=agent.pk)
 
 
 def _version(version: Any) -> str:

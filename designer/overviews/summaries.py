@@ -84,7 +84,7 @@ class Summary:
 
 
 def summarize_document(
-    agent: Agent, document: ReleaseDocument, *, at: datetime, release: Release | None
+    agent: Agent, document: ReleaseDocument, *, published_at: datetime, release: Release | None
 ) -> Summary:
     """Summarize a release, or the draft if `release` is None.
 
@@ -99,7 +99,9 @@ def summarize_document(
     columns: list[Environment | None] = [*places] if default else [*places, None]
     tools = [AgentTool.of_released(node.slug, tool) for node, tool in pairs]
     readiness = obstacles.of_tools(agent, tools, places=columns)
-    received = provenance.received(agent, at=at, number=release.number if release else None)
+    received = provenance.received(
+        agent, received_at=published_at, number=release.number if release else None
+    )
     approvals = {(row.sub_agent, row.tool, row.digest): row for row in (received.tools if received else ())}
     rows_by_tool = Tool.objects.select_related("endpoint__vendor").in_bulk({tool.id for _, tool in pairs})
     summarized = []

@@ -109,13 +109,13 @@ class PinRequest:
 
 
 @long_transaction()
-def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> list[Pin | DomainError]:
+def pin_several(agent: Agent, *, actor: User, pin_requests: Iterable[PinRequest]) -> list[Pin | DomainError]:
     """Pin several tools, in order, in one transaction. Return one result per request: the pin, or the error.
 
     The first of two tools with one name gets it. A refused tool does not stop the others.
     """
     agent = locked(agent)
-    requests = list(wanted)
+    requests = list(pin_requests)
     # Pinning inspects a version that no run has inspected yet, which locks its tool. Tools are always locked
     # in the order of their ids.
     uninspected = ToolVersion.objects.filter(
@@ -166,7 +166,7 @@ def move_pin(
     new_version = _find_version(pin.tool, version, ordinal)
     alias = pin.alias if alias is None else alias.strip()
     changes = {"version": new_version.name, "ordinal": new_version.ordinal, "alias": alias}
-    edit_conflicts.check(pin, expected, now=before, wanted=before | changes)
+    edit_conflicts.check(pin, expected, now=before, submitted=before | changes)
     if new_version == pin.version:
         return set_alias(pin, actor=actor, alias=alias)
     agent_vendors.check(pin.agent, pin.tool, is_pinned=True)
@@ -189,7 +189,7 @@ class MoveRequest:
 
 
 def move_several(
-    agent: Agent, *, actor: User, wanted: Iterable[MoveRequest], is_dry: bool = False
+    agent: Agent, *, actor: User, requests: Iterable[MoveRequest], is_dry: bool = False
 ) -> list[Pin | DomainError]:
     """Move several pins. Return one result per request, in order: the pin, or the error. `is_dry` rolls
     everything back.
@@ -197,7 +197,7 @@ def move_several(
     answers: list[Pin | DomainError] = []
     with long_transaction():
         locked(agent)
-        for request in wanted:
+        for request in requests:
             try:
                 moved = move_pin(request.pin, actor=actor, version=request.version, ordinal=request.ordinal)
             except DomainError as error:
@@ -214,7 +214,7 @@ def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = edit_conflic
     pin = _locked(pin)
     before = facts(pin)
     alias = alias.strip()
-    edit_conflicts.check(pin, expected, now=before, wanted=before | {"alias": alias})
+    edit_conflicts.check(pin, expected, now=before, submitted=before | {"alias": alias})
     if alias == pin.alias:
         return pin
     pin.name = _choose_name(pin.agent, pin.tool, pin.version, alias, besides=pin)
@@ -230,7 +230,7 @@ def set_retry(pin: Pin, *, actor: User, changes: Stated, expected: str = edit_co
     pin = _locked(pin)
     before = facts(pin)
     pin.retry = retries.change_policy(pin.retry, changes)
-    edit_conflicts.check(pin, expected, now=before, wanted=facts(pin))
+    edit_conflicts.check(pin, expected, now=before, submitted=facts(pin))
     if facts(pin) != before:
         pin.save(update_fields=["retry"])
         audit.record(actor, "edit", pin, before=before, after=facts(pin), agent=pin.agent_id)
@@ -242,7 +242,7 @@ def set_mode(pin: Pin, *, actor: User, mode: PinMode, expected: str = edit_confl
     """Set whether runtimes may show what the vendor adds to the pinned version."""
     pin = _locked(pin)
     before = facts(pin)
-    edit_conflicts.check(pin, expected, now=before, wanted=before | {"mode": mode})
+    edit_conflicts.check(pin, expected, now=before, submitted=before | {"mode": mode})
     if mode != pin.mode:
         pin.mode = mode
         pin.save(update_fields=["mode"])
@@ -257,8 +257,8 @@ def set_configuration(
     """Set the values of every call (see `configurations.find_configuration`). None leaves them to calls."""
     pin = _locked(pin)
     before = facts(pin)
-    pin.configuration = _find_configuration(pin, configuration, chosen=pin.configuration)
-    edit_conflicts.check(pin, expected, now=before, wanted=facts(pin))
+    pin.configuration = _find_configuration(pin, configuration, requested=pin.configuration)
+    edit_conflicts.check(pin, expected, now=before, submitted=facts(pin))
     if facts(pin) != before:
         pin.save(update_fields=["configuration"])
         audit.record(actor, "edit", pin, before=before, after=facts(pin), agent=pin.agent_id)
@@ -266,14 +266,16 @@ def set_configuration(
 
 
 def _find_configuration(
-    pin: Pin, name: str | None, *, chosen: Configuration | None = None
+    pin: Pin, name: str | None, *, requested: Configuration | None = None
 ) -> Configuration | None:
     if not name:
         return None
     pin.version.tool = pin.tool  # read already
     # The current choice may have been removed since, and remains valid.
     configuration = (
-        chosen if chosen and name == str(chosen) else configurations.find_configuration(pin.tool, name)
+        requested
+        if requested and name == str(requested)
+        else configurations.find_configuration(pin.tool, name)
     )
     if reason := configurations.why_not(pin.version, configuration.values):
         message = _("“{configuration}” does not fit version {version}. {reason}").format(
@@ -296,7 +298,7 @@ def move_to_agent(
     pins: Sequence[Pin],
     *,
     actor: User,
-    to: Agent,
+    new_agent: Agent,
     alias: str | None = None,
     expected: str = edit_conflicts.ANY_STATE,
 ) -> list[Pin]:
@@ -308,11 +310,11 @@ def move_to_agent(
     moved = []
     for pin_row in pins:
         pin = _locked(pin_row)
-        target = locked(to)
+        target = locked(new_agent)
         before = facts(pin)
         new_alias = pin.alias if alias is None or len(pins) > 1 else alias.strip()
         edit_conflicts.check(
-            pin, expected, now=before, wanted=before | {"agent": target.slug, "alias": new_alias}
+            pin, expected, now=before, submitted=before | {"agent": target.slug, "alias": new_alias}
         )
         if target == pin.agent:
             message = _("“{name}” is in “{agent}” already.").format(name=pin.name, agent=target)
@@ -485,11 +487,11 @@ def _choose_name(
 
 
 def propose_name(
-    agent: Agent, tool: Tool, wanted: str, *, besides: Pin | None = None, proposed: Collection[str] = ()
+    agent: Agent, tool: Tool, name: str, *, besides: Pin | None = None, proposed: Collection[str] = ()
 ) -> str:
-    """Return `wanted` if it is valid and free, else a readable name that is free."""
+    """Return `name` if it is valid and free, else a readable name that is free."""
     others = agent.pins.live()
     if besides:
         others = others.exclude(pk=besides.pk)
     used_names = [*others.values_list("name", flat=True), *transfers.names_of(agent), *proposed]
-    return model_names.propose(wanted, used_names, vendor=tool.endpoint.vendor.slug)
+    return model_names.propose(name, used_names, vendor=tool.endpoint.vendor.slug)

@@ -50,16 +50,16 @@ class Saving(NamedTuple):
 
 
 def find_savings(
-    signature: Signature, said: Mapping[Path, Any], limits: FormatLimits, *, size: int
+    signature: Signature, tuned_texts: Mapping[Path, Any], limits: FormatLimits, *, size: int
 ) -> list[Saving]:
     """Return the savings, the largest first.
 
-    said: the effective value of each member.
+    tuned_texts: the effective value of each member.
     size: the size in bytes of the tool in the format with these limits.
     """
     results = []
-    for code, path, message, text in _find_shorter_texts(signature, said, limits):
-        saved_bytes = len(msgspec.json.encode(said[path])) - len(msgspec.json.encode(text))
+    for code, path, message, text in _find_shorter_texts(signature, tuned_texts, limits):
+        saved_bytes = len(msgspec.json.encode(tuned_texts[path])) - len(msgspec.json.encode(text))
         tokens = tokens_of_size(size) - tokens_of_size(size - saved_bytes)
         if tokens > 0:
             results.append(Saving(code, path, message, text, tokens))
@@ -69,8 +69,10 @@ def find_savings(
 Candidates = Iterator[tuple[str, Path, str, str]]
 
 
-def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: FormatLimits) -> Candidates:
-    title, description = str(said["title",]), str(said["description",])
+def _find_shorter_texts(
+    signature: Signature, tuned_texts: Mapping[Path, Any], limits: FormatLimits
+) -> Candidates:
+    title, description = str(tuned_texts["title",]), str(tuned_texts["description",])
     if (
         "title" in limits.carries
         and title
@@ -84,9 +86,9 @@ def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: 
         message = Wording(_("The description begins with the tool's name."))
         yield "name_repeated", ("description",), message, text
     texts = {
-        parameter.name: str(said["parameters", parameter.name, "description"])
+        parameter.name: str(tuned_texts["parameters", parameter.name, "description"])
         for parameter in signature.inputs
-        if not said["parameters", parameter.name, "hidden"]
+        if not tuned_texts["parameters", parameter.name, "hidden"]
     }
     if text := without_inputs(description, texts):
         message = Wording(_("The description lists the inputs in the words that stand at each of them."))
@@ -96,7 +98,7 @@ def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: 
         yield "blanks", ("description",), message, text
     for parameter in signature.inputs:
         if parameter.name in texts:
-            has_preset = said["parameters", parameter.name, "preset"] is not UNSET
+            has_preset = tuned_texts["parameters", parameter.name, "preset"] is not UNSET
             yield from _find_for_input(parameter, texts[parameter.name], limits, has_preset=has_preset)
 
 

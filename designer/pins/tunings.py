@@ -104,9 +104,9 @@ def tune(
     return _store_state(target, actor, "tune", old, state, expected)
 
 
-def parse_words(target: Pin, given: Mapping[str, Any]) -> Words:
+def parse_words(target: Pin, members: Mapping[str, Any]) -> Words:
     """Return the words that `tune` would store for these members, without storing them. Raises as it does."""
-    values = {"title": None, "description": None, "parameters": {}, "outputs": {}, "effects": {}, **given}
+    values = {"title": None, "description": None, "parameters": {}, "outputs": {}, "effects": {}, **members}
     values["parameters"] = _restore_presets(values["parameters"], tuning_of(target))
     return _parse_and_check(target.version.decoded(), values, _lower_layer(target))
 
@@ -312,10 +312,10 @@ def _lower_layer(target: Pin | Tool) -> Words:
     return words_of(tuning_of(target.tool)) if isinstance(target, Pin) else NOTHING
 
 
-def _parse_and_check(signature: Signature, given: Mapping[str, Any], below: Words) -> Words:
+def _parse_and_check(signature: Signature, values: Mapping[str, Any], below: Words) -> Words:
     """Parse the words. Raises DomainError that names each invalid field."""
     errors: dict[str, str] = {}
-    words = msgspec.convert(_without_empty(given), Words)
+    words = msgspec.convert(_without_empty(values), Words)
     for path, value in members(words).items():
         if path[-1] == "preset":
             encoded = value if isinstance(value, str) else canonical(value).decode()
@@ -334,18 +334,18 @@ def _parse_and_check(signature: Signature, given: Mapping[str, Any], below: Word
             errors[".".join(path)] = reason
     if not errors:
         misfit_list = misfits(signature, merged(below, words))
-        edited_names = given["parameters"].keys() | given["outputs"].keys()
+        edited_names = values["parameters"].keys() | values["outputs"].keys()
         errors = {misfit.path: misfit.message for misfit in misfit_list if misfit.parameter in edited_names}
     if errors:
         raise DomainError("invalid_tuning", next(iter(errors.values())), fields=errors)
     return words
 
 
-def _without_empty(given: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     """Remove empty members. A preset of null is not empty."""
     return {
         name: _without_empty(value) if isinstance(value, Mapping) and name != "preset" else value
-        for name, value in given.items()
+        for name, value in values.items()
         if name == "preset" or (value is not None and value != {})
     }
 
@@ -373,7 +373,7 @@ def _store_state(
         new.effects, new.replaced = texts.get("effects", {}), msgspec.to_builtins(state.replaced)
         new.against, new.updated_by, new.updated_at = state.against, actor, timezone.now()
     edit_conflicts.check(
-        target, expected, now=facts(old), wanted=facts(new), mask=partial(masked_facts, target)
+        target, expected, now=facts(old), submitted=facts(new), mask=partial(masked_facts, target)
     )
     # Saving without a change adds no audit row and changes no time.
     if facts(old) == facts(new):

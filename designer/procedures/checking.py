@@ -44,25 +44,27 @@ def check_agent(
 
 
 def check_texts(
-    agent: Agent, user: User, texts: Mapping[int, str], known: Vocabulary, pins: Iterable[Pin]
+    agent: Agent, user: User, texts: Mapping[int, str], agent_vocabulary: Vocabulary, pins: Iterable[Pin]
 ) -> CheckedProcedures:
-    """Check texts, by the primary keys of their procedures, that may refer to what is `known`. `pins`: those
-    of the agent, as `pinned_signatures.read_items` returns them.
+    """Check the texts of procedures.
+
+    texts: by the primary key of the procedure. They may refer to the names in `agent_vocabulary`.
+    pins: the pins of the agent, as `pinned_signatures.read_items` returns them.
     """
-    pieces = {key: references.parse(text, known) for key, text in texts.items()}
+    pieces = {key: references.parse(text, agent_vocabulary) for key, text in texts.items()}
     names: set[str] = set().union(*(lint.unknown_names(text_pieces) for text_pieces in pieces.values()))
     elsewhere = vocabulary.find_elsewhere(names, agent, user)
     stored_texts = {key: references.stored(text_pieces) for key, text_pieces in pieces.items()}
     broken_line_issues = broken_lines.remarks(stored_texts, pins)
     return CheckedProcedures(
-        vocabulary=known,
+        vocabulary=agent_vocabulary,
         pieces=pieces,
         # In the order of each text.
         remarks={
             key: issues.in_order(
-                [*lint.lint(text_pieces, known, elsewhere), *broken_line_issues.get(key, ())]
+                [*lint.lint(text_pieces, agent_vocabulary, elsewhere), *broken_line_issues.get(key, ())]
             )
             for key, text_pieces in pieces.items()
         },
-        of_agent=lint.unreferenced(pieces.values(), known),
+        of_agent=lint.unreferenced(pieces.values(), agent_vocabulary),
     )

@@ -91,7 +91,7 @@ def title_from(text: str) -> str:
 
 @transaction.atomic
 def copy_procedures(
-    source: Agent, to: Agent, *, actor: User, pins: Mapping[int, int], agents: Mapping[int, int]
+    source: Agent, target: Agent, *, actor: User, pins: Mapping[int, int], agents: Mapping[int, int]
 ) -> None:
     """Copy the procedures to an agent without any, in order. `pins` and `agents` map originals to copies."""
     procedures = list(source.procedures.live())
@@ -101,12 +101,12 @@ def copy_procedures(
         references.repointed(references.parse(procedure.text, names), pins=pins, agents=agents)
         for procedure in procedures
     ]
-    names = vocabulary.vocabulary_of(to, texts=texts)
+    names = vocabulary.vocabulary_of(target, texts=texts)
     reason = f"Copied from “{source}”."
     for procedure, text in zip(procedures, texts, strict=True):
         pieces = references.parse(text, names)
         copy = Procedure.objects.create(
-            agent=to,
+            agent=target,
             slug=procedure.slug,
             title=procedure.title,
             text=references.stored(pieces),
@@ -118,7 +118,7 @@ def copy_procedures(
         # A line that was broken in the original is broken in the copy.
         for pin, version in procedure.references.exclude(version=None).values_list("pin", "version"):
             copy.references.filter(pin=pins.get(pin)).update(version=version)
-        audit.record(actor, "create", copy, after=facts(copy), why=reason, agent=to.pk)
+        audit.record(actor, "create", copy, after=facts(copy), why=reason, agent=target.pk)
 
 
 @transaction.atomic
@@ -150,7 +150,7 @@ def save_procedure(
     names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
     pieces = references.parse(body, names)
     new_facts = before | {"title": title, "text": references.stored(pieces)}
-    edit_conflicts.check(procedure, expected, now=before, wanted=new_facts)
+    edit_conflicts.check(procedure, expected, now=before, submitted=new_facts)
     # Deleted before the comparison: the actor is done with the draft in any case.
     procedure.drafts.filter(user=actor).delete()
     if new_facts == before:

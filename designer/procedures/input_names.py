@@ -169,13 +169,17 @@ class RequiredInput:
         """Return whether no other required input is a number, a code or a reference."""
         return not any(words_of(other) & ID_WORDS for other in self.others)
 
-    def is_of_another(self, said: frozenset[str]) -> bool:
+    def is_of_another(self, mentioned_words: frozenset[str]) -> bool:
         """Return whether the words mean another input of the same kind: the arrival, and not the
         departure."""
         own_words = words_of(self.name)
         for other in map(words_of, self.others):
             is_same_kind = bool((own_words & other) - _GENERIC) or bool(own_words & other & _KINDS[0])
-            if is_same_kind and (other - own_words) & said and not (own_words - other) & said:
+            if (
+                is_same_kind
+                and (other - own_words) & mentioned_words
+                and not (own_words - other) & mentioned_words
+            ):
                 return True
         return False
 
@@ -209,47 +213,47 @@ def words_in(text: str) -> frozenset[str]:
     return words.union(*(_IMPLIED.get(word, ()) for word in words))
 
 
-def mentions(wanted: RequiredInput, text: str) -> bool:
+def mentions(required_input: RequiredInput, text: str) -> bool:
     """Return whether a text has the words of the input, or words for the same kind of thing."""
-    name, words, text_words = wanted.name, words_of(wanted.name), words_in(text)
+    name, words, text_words = required_input.name, words_of(required_input.name), words_in(text)
     if _ENDS_IN_TIME.search(name):
         words |= {"date"}
     is_only_kind = words - _GENERIC <= _KINDS[0]
-    if is_only_kind and (wanted.is_of_another(text_words) or _is_other_day(words, text_words, text)):
+    if is_only_kind and (required_input.is_of_another(text_words) or _is_other_day(words, text_words, text)):
         return False
-    if any(names_the_same(name_, text_words) for name_ in wanted.names):
+    if any(names_the_same(name_, text_words) for name_ in required_input.names):
         return True
-    if wanted.is_of_another(text_words):
+    if required_input.is_of_another(text_words):
         return False
     if words & _ROLES and text_words & _ROLES:
         return True
     if ID_LIKE.search(name):
-        return wanted.is_only_id and bool(_UNNAMED_ID.search(text))
+        return required_input.is_only_id and bool(_UNNAMED_ID.search(text))
     return _asks_which(name, text) or _speaks_of_kind(words, text_words, text)
 
 
-def _speaks_of_kind(words: frozenset[str], said: frozenset[str], text: str) -> bool:
+def _speaks_of_kind(words: frozenset[str], mentioned_words: frozenset[str], text: str) -> bool:
     if words & _DURATIONS:
-        return bool(said & (_ENDS | _DURATIONS))
+        return bool(mentioned_words & (_ENDS | _DURATIONS))
     # “The surname” implies the last name, and no end.
     stated = words_of(text)
     if words & {"start", "begin", "from"} and words & _KINDS[0]:
-        return bool(stated & _STARTS or said & _KINDS[0])
+        return bool(stated & _STARTS or mentioned_words & _KINDS[0])
     if words & {"end", "until", "to"} and words & _KINDS[0]:
         return bool(stated & _ENDS or re.search(r"\b(?:dates|days)\b", text))
     # “Which day” asks for the day of what is arranged, and not for a fact such as a date of birth.
-    if words & _FACTS - said:
+    if words & _FACTS - mentioned_words:
         return False
-    kinds = _KINDS[1:] if _is_other_day(words, said, text) else _KINDS
-    return any(words & kind and said & kind for kind in kinds)
+    kinds = _KINDS[1:] if _is_other_day(words, mentioned_words, text) else _KINDS
+    return any(words & kind and mentioned_words & kind for kind in kinds)
 
 
-def _is_other_day(words: frozenset[str], said: frozenset[str], text: str) -> bool:
+def _is_other_day(words: frozenset[str], mentioned_words: frozenset[str], text: str) -> bool:
     """Return whether the text asks for the day of an event that the input is not named after: “Ask when they
     filed it”."""
     # “It was delivered” names the event of a `delivery_date`.
     events = {word[:5] for word in words - _KINDS[0]}
-    return bool(_PAST_EVENT.search(text)) and events.isdisjoint(word[:5] for word in said)
+    return bool(_PAST_EVENT.search(text)) and events.isdisjoint(word[:5] for word in mentioned_words)
 
 
 # Events without a name of their own, such as “it happened”, are those that an input is named after.

@@ -409,11 +409,13 @@ def stated_values(name: str, text: str) -> Iterator[StatedValue]:
         yield StatedValue(match["value"], line, match.start() - text.rfind("\n", 0, match.start()) - 1)
 
 
-def _returns(tool: VocabularyTool, known: KnownInput) -> bool:
+def _returns(tool: VocabularyTool, known_input: KnownInput) -> bool:
     if not tool.outputs:  # The outputs are not declared, so only the tool's texts can be compared.
-        return input_names.names_the_same(known.name, input_names.words_of(f"{tool.name} {tool.description}"))
+        return input_names.names_the_same(
+            known_input.name, input_names.words_of(f"{tool.name} {tool.description}")
+        )
     return any(
-        input_names.is_told_by(known.name, name)
+        input_names.is_told_by(known_input.name, name)
         for output in tool.outputs
         for name in (output.name, *output.holds)
     )

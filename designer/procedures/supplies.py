@@ -214,22 +214,24 @@ def end_of_step(text: str, start: int) -> int:
     return len(text)
 
 
-def is_ruled_out(call: int, said: Iterable[ProcedureSentence]) -> bool:
+def is_ruled_out(call: int, sentences: Iterable[ProcedureSentence]) -> bool:
     """Return whether the sentence only lists the reference, or forbids the call: “never use …”."""
-    sentence = next((row for row in said if row.start <= call <= row.end), None)
+    sentence = next((row for row in sentences if row.start <= call <= row.end), None)
     return sentence is not None and (
         sentence.lists_tools or bool(_RULES_OUT.search(sentence.text[: call - sentence.start]))
     )
 
 
-def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[ProcedureSentence]) -> bool:
+def is_supplied(
+    required_input: RequiredInput, call: int, step_end: int, sentences: Iterable[ProcedureSentence]
+) -> bool:
     """Return whether prose supplies the input to the tool whose reference ends at the offset `call`, in a
     step that ends at `step_end`.
     """
-    name = wanted.name
+    name = required_input.name
     is_authenticated = is_taken_from_there = False
     named_ids: set[str] = set()
-    for sentence in said:
+    for sentence in sentences:
         if sentence.start > step_end:
             break
         # “The ID that authentication gave” performs no authentication: an earlier step has to.
@@ -248,19 +250,23 @@ def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[
             is_taken_from_there = True
         elif not is_of_the_call:
             is_for_others = bool(_HANDED_OVER.search(sentence.text))
-            if not is_for_others and mentions(wanted, sentence.text) and _collects(wanted, sentence):
+            if (
+                not is_for_others
+                and mentions(required_input, sentence.text)
+                and _collects(required_input, sentence)
+            ):
                 return True
-        elif _is_said_with_the_call(wanted, sentence, call - sentence.start):
+        elif _is_said_with_the_call(required_input, sentence, call - sentence.start):
             return True
     identity = words_of(name) & IDENTITY_WORDS
     # If the text states which id the authentication yields, it yields no other.
     return is_authenticated and (is_taken_from_there or bool(identity & named_ids if named_ids else identity))
 
 
-def join_questions(said: Iterable[ProcedureSentence]) -> Iterator[ProcedureSentence]:
+def join_questions(sentences: Iterable[ProcedureSentence]) -> Iterator[ProcedureSentence]:
     """Yield each sentence. “Ask for it” is joined with the sentence before, which names the thing."""
     before: ProcedureSentence | None = None
-    for sentence in said:
+    for sentence in sentences:
         yield sentence
         if before and _ASKS_FOR_IT.search(sentence.text):
             yield replace(before, text=f"{sentence.text} {before.text}")
@@ -295,12 +301,12 @@ def _identities_in(text: str) -> set[str]:
     }
 
 
-def _collects(wanted: RequiredInput, sentence: ProcedureSentence) -> bool:
-    name, text = wanted.name, sentence.text
+def _collects(required_input: RequiredInput, sentence: ProcedureSentence) -> bool:
+    name, text = required_input.name, sentence.text
     if ID_LIKE.search(name) and not sentence.is_listed:
         # “Ask whether they have a licence” does not collect its number.
         text = re.split(r"\b(?:whether|if)\b", text)[0]
-        if not mentions(wanted, text):
+        if not mentions(required_input, text):
             return False
     return (
         sentence.is_listed
@@ -315,27 +321,27 @@ def _collects(wanted: RequiredInput, sentence: ProcedureSentence) -> bool:
     )
 
 
-def _is_said_with_the_call(wanted: RequiredInput, sentence: ProcedureSentence, call: int) -> bool:
-    name = wanted.name
+def _is_said_with_the_call(required_input: RequiredInput, sentence: ProcedureSentence, call: int) -> bool:
+    name = required_input.name
     before, after = sentence.text[:call], sentence.text[call:]
     if _BY_THE_CALL.search(before):
         before = "".join(_CLAUSE.findall(before)[:-1])
-    if mentions(wanted, before) and ("?" in before or _matches_unrefused(_ASKS, before)):
+    if mentions(required_input, before) and ("?" in before or _matches_unrefused(_ASKS, before)):
         return True
     # “for that branch”: it was mentioned before.
     for match in re.finditer(r"\b(?:that|those|these|this|same)\b((?:\W+\w+){1,3})", after, re.IGNORECASE):
-        if mentions(wanted, match.group(1)):
+        if mentions(required_input, match.group(1)):
             return True
     # “Get the postcode, then call”; not “To get the orders of the account, call”.
     for match in re.finditer(rf"(?<!to )\b{_STEPS}\b(.*)", before, re.IGNORECASE):
-        if _lists(wanted, match.group(1)):
+        if _lists(required_input, match.group(1)):
             return True
     # “Postcode and surname, then call”.
-    if _THEN_THE_CALL.search(before) and _lists(wanted, before):
+    if _THEN_THE_CALL.search(before) and _lists(required_input, before):
         return True
     # “with the size that the customer chose”; not “with the account ID”, which does not state its origin.
     is_given = any(pattern.search(after) for pattern in (_GIVES, _FROM_A_RESULT, _IN_WHAT_IS_KNOWN))
-    return mentions(wanted, after) and (is_given or _has_value(name, after))
+    return mentions(required_input, after) and (is_given or _has_value(name, after))
 
 
 # “Take the money with charge()” tells what the call does, and collects nothing for it.
@@ -347,16 +353,16 @@ _END_OF_ITEM = re.compile(
 )
 
 
-def _lists(wanted: RequiredInput, text: str) -> bool:
+def _lists(required_input: RequiredInput, text: str) -> bool:
     """Return whether the input is one of the things that the text lists: “the last name and the birthday”."""
     items = re.split(r",|\+|&|\band\b", text)
     heads = [words_in(_END_OF_ITEM.split(item)[0]) for item in items]
     # “Ref and postcode first”, where no other reference is required.
-    is_unnamed_id = bool(ID_LIKE.search(wanted.name)) and wanted.is_only_id
+    is_unnamed_id = bool(ID_LIKE.search(required_input.name)) and required_input.is_only_id
     return any(
         names_the_same(name, head) or (is_unnamed_id and bool(head) and head <= ID_WORDS)
         for head in heads
-        for name in wanted.names
+        for name in required_input.names
     )
 
 

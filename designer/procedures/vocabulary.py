@@ -59,7 +59,7 @@ def vocabulary_of(
         [(pin, pinned_signatures.effective_of(pin)) for pin in pins],
         removed=removed,
         handed=agent_transfers,
-        gone=gone_agents({agent.pk: texts}, child_ids).get(agent.pk, ()),
+        removed_agents=gone_agents({agent.pk: texts}, child_ids).get(agent.pk, ()),
         kept_out=pinned_signatures.blocked_by_review(pins),
     )
 
@@ -69,7 +69,7 @@ def build_vocabulary(
     *,
     removed: Iterable[Pin],
     handed: Iterable[Transfer],
-    gone: Iterable[KnownAgent],
+    removed_agents: Iterable[KnownAgent],
     kept_out: Mapping[int, tuple[FindingState, str]],
 ) -> Vocabulary:
     """Build the vocabulary from rows that were read already; `kept_out` is that of
@@ -82,7 +82,7 @@ def build_vocabulary(
             state = "blocked" if kept_out[pin.pk][0] == FindingState.BLOCKED else "held"
         tools.append(known_tool(pin, signature, state))
     tools += [VocabularyTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
-    return Vocabulary(tools=tuple(tools), agents=(*map(known_agent, handed), *gone))
+    return Vocabulary(tools=tuple(tools), agents=(*map(known_agent, handed), *removed_agents))
 
 
 def known_agent(transfer: Transfer) -> KnownAgent:
@@ -124,16 +124,16 @@ def _describe_gone(agent: Agent) -> KnownAgent:
 _known_tools: ObjectCache[VocabularyTool] = ObjectCache()
 
 
-def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> VocabularyTool:
-    return replace(_known_tools.get(shown, lambda: _describe_tool(shown)), pin=pin.pk, state=state)
+def known_tool(pin: Pin, effective: Effective, state: ToolState = "") -> VocabularyTool:
+    return replace(_known_tools.get(effective, lambda: _describe_tool(effective)), pin=pin.pk, state=state)
 
 
-def _describe_tool(shown: Effective) -> VocabularyTool:
+def _describe_tool(effective: Effective) -> VocabularyTool:
     return VocabularyTool(
         pin=0,
-        name=shown.name,
-        wire_name=shown.wire_name,
-        description=shown.description,
+        name=effective.name,
+        wire_name=effective.wire_name,
+        description=effective.description,
         inputs=tuple(
             KnownInput(
                 id=row.parameter.id,
@@ -142,13 +142,13 @@ def _describe_tool(shown: Effective) -> VocabularyTool:
                 is_given=row.parameter.default is not UNSET,
                 allowed=tuple(value.name for value in row.parameter.allowed_values),
             )
-            for row in shown.inputs
+            for row in effective.inputs
         ),
         outputs=tuple(
             KnownOutput(id=row.parameter.id, name=row.alias, holds=_names_inside(row.parameter))
-            for row in shown.outputs
+            for row in effective.outputs
         ),
-        hidden=frozenset(row.parameter.id for row in shown.hidden),
+        hidden=frozenset(row.parameter.id for row in effective.hidden),
     )
 
 

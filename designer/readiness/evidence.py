@@ -12,9 +12,9 @@ Ran = tuple[int, int, int]
 CALLS_READ = 200
 
 
-def last_calls(asked: Iterable[Ran], agents: Iterable[int]) -> Mapping[Ran, LastCall]:
+def last_calls(runs: Iterable[Ran], agents: Iterable[int]) -> Mapping[Ran, LastCall]:
     """Return the newest call of each, made for one of these agents or for none, in one statement."""
-    requested = set(asked)
+    requested = set(runs)
     if not requested:
         return {}
     with connection.cursor() as cursor:

@@ -42,51 +42,55 @@ _DATES = (
 _ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.ASCII)
 
 
-def check_inputs(says: str, expected: Mapping[str, Any], tool: Effective) -> tuple[InputAnswer, ...]:
+def check_inputs(sentence: str, expected: Mapping[str, Any], tool: Effective) -> tuple[InputAnswer, ...]:
     """Check the expected values, by the input names that a model sees."""
     parameters = {tool_input.shown_name: tool_input.parameter for tool_input in tool.inputs}
     parameters |= {tool_input.alias: tool_input.parameter for tool_input in tool.inputs}
     return tuple(
-        _check_input(says, name, value, tool.name, parameters.get(name))
+        _check_input(sentence, name, value, tool.name, parameters.get(name))
         for name, value in sorted(expected.items())
     )
 
 
-def _check_input(says: str, name: str, value: Any, tool: str, parameter: Parameter | None) -> InputAnswer:
+def _check_input(sentence: str, name: str, value: Any, tool: str, parameter: Parameter | None) -> InputAnswer:
     if parameter is None:
         message = f"“{tool}” has no input “{name}”."
     elif parameter.type == "enum" and value not in [
         allowed_value.name for allowed_value in parameter.allowed_values
     ]:
         message = f"“{name}” does not accept “{value}”."
-    elif not contains_value(says, value, parameter):
+    elif not contains_value(sentence, value, parameter):
         message = f"The phrase does not contain “{value}” for “{name}”."
     else:
         message = ""
     return InputAnswer(name=name, expected=value, right=not message, message=message)
 
 
-def contains_value(says: str, value: Any, parameter: Parameter) -> bool:
+def contains_value(sentence: str, value: Any, parameter: Parameter) -> bool:
     if isinstance(value, bool):
         # A sentence rarely contains a boolean, so it is enough that it names the input.
-        return _contains_words(words.words(says.lower()), words.words(parameter.name))
+        return _contains_words(words.words(sentence.lower()), words.words(parameter.name))
     if isinstance(value, int | float):
-        numbers = {float(digits.replace(",", "")) for digits in _NUMBER.findall(says)}
-        numbers |= {float(_NUMBER_WORDS[word]) for word in words.words(says.lower()) if word in _NUMBER_WORDS}
+        numbers = {float(digits.replace(",", "")) for digits in _NUMBER.findall(sentence)}
+        numbers |= {
+            float(_NUMBER_WORDS[word]) for word in words.words(sentence.lower()) if word in _NUMBER_WORDS
+        }
         return float(value) in numbers
     if not isinstance(value, str):
         return False
     if parameter.type != "enum" and (iso_date := _ISO_DATE.fullmatch(value)):
         year, month, day = map(int, iso_date.groups())
-        return any(stated_date in ((year, month, day), (None, month, day)) for stated_date in _dates(says))
-    sentence_words = [word.lower() for word in words.words(says)]
-    return _contains_words(sentence_words, words.words(value)) or value.lower() in says.lower()
+        return any(
+            stated_date in ((year, month, day), (None, month, day)) for stated_date in _dates(sentence)
+        )
+    sentence_words = [word.lower() for word in words.words(sentence)]
+    return _contains_words(sentence_words, words.words(value)) or value.lower() in sentence.lower()
 
 
-def _dates(says: str) -> Iterator[tuple[int | None, int, int]]:
+def _dates(sentence: str) -> Iterator[tuple[int | None, int, int]]:
     # Yields the year (None if the sentence has none), month and day.
     for pattern in _DATES:
-        for match in pattern.finditer(says):
+        for match in pattern.finditer(sentence):
             parts = match.groupdict()
             month_name = parts.get("month")
             month = _MONTHS.index(month_name.lower()) + 1 if month_name else int(parts["number"])

@@ -33,8 +33,8 @@ class InvalidReplyError(Exception):
     """The reply is not a chat completion. The message states why."""
 
 
-def build_request(model: str, tools: Sequence[Mapping[str, Any]], says: str) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": says}]}
+def build_request(model: str, tools: Sequence[Mapping[str, Any]], sentence: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": sentence}]}
     return {**body, "tools": list(tools)} if tools else body
 
 

@@ -45,7 +45,7 @@ def queue(
     judge: RehearsalJudge,
     *,
     tools: Sequence[Any],
-    asked: Sequence[Sentence],
+    sentences: Sequence[Sentence],
     digest: str,
     asked_by: User | None,
     release: int | None = None,
@@ -62,8 +62,8 @@ def queue(
         release=release,
         status=RehearsalStatus.QUEUED,
         asked_by=asked_by,
-        total=len(asked),
-        payload={"tools": list(tools), "sentences": msgspec.to_builtins(asked), "tried": earlier_choices},
+        total=len(sentences),
+        payload={"tools": list(tools), "sentences": msgspec.to_builtins(sentences), "tried": earlier_choices},
         due_at=timezone.now(),
     )
     wakes.wake_worker(TASK, run.pk)

@@ -23,13 +23,13 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Mapping[str, Any] = {}
     lost: str = ""
 
-    def explain_miss(self, chosen: str, *, none: str) -> str:
+    def explain_miss(self, tool_name: str, *, none: str) -> str:
         """Return why the answer is not as expected: "" if the tool is right, `none` if no tool is chosen."""
         if not self.expected:
             return f"The agent no longer has “{self.lost}”."
-        if chosen == self.expected:
+        if tool_name == self.expected:
             return ""
-        return f"The model chose “{chosen}”." if chosen else none
+        return f"The model chose “{tool_name}”." if tool_name else none
 
 
 class InputAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -98,6 +98,6 @@ def _build_shown(
     )
 
 
-def digest(shown: ShownTools, sentences: Sequence[Sentence], judge: object) -> str:
+def digest(tools: ShownTools, sentences: Sequence[Sentence], judge: object) -> str:
     """Return a digest of the tools, the sentences and the judge."""
-    return hashlib.sha256(canonical([list(shown.signatures), list(sentences), judge])).hexdigest()
+    return hashlib.sha256(canonical([list(tools.signatures), list(sentences), judge])).hexdigest()

@@ -86,10 +86,10 @@ def baseline(agent: Agent) -> Release | None:
     return state(agent, LIVE).release or agent.releases.order_by("-number").first()
 
 
-def by_release(found: Iterable[ChannelState]) -> dict[int, list[str]]:
+def by_release(states: Iterable[ChannelState]) -> dict[int, list[str]]:
     """Return the names of the channels that point to each release, by its number."""
     names: defaultdict[int, list[str]] = defaultdict(list)
-    for channel_state in found:
+    for channel_state in states:
         names[channel_state.number].append(channel_state.name)
     return names
 

@@ -125,14 +125,14 @@ def checks(*tree: CheckedAgent) -> list[Check]:
     return sorted(result, key=lambda check: ORDER.index(check.severity))
 
 
-def not_accepted(found: Iterable[Check], accept: Iterable[str], *, is_admin: bool) -> list[Check]:
+def not_accepted(checks: Iterable[Check], accept: Iterable[str], *, is_admin: bool) -> list[Check]:
     """Return the errors that stop publishing: their code is not accepted, or this actor's role may not accept
     it.
     """
     codes = set(accept)
     return [
         check
-        for check in found
+        for check in checks
         if check.severity == "error"
         and (check.code not in codes or (check.accepted_by == "admin" and not is_admin))
     ]

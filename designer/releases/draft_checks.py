@@ -217,7 +217,7 @@ def _check_procedures(
         ((pin, tool.signature) for pin, tool in node.tools),
         removed=node.rows.removed,
         handed=node.rows.transfers,
-        gone=node.rows.gone,
+        removed_agents=node.rows.gone,
         kept_out=blocked,
     )
     texts = {procedure.pk: procedure.text for procedure in node.rows.procedures}

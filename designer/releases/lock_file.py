@@ -146,8 +146,8 @@ def moved_bindings(record: Mapping[str, Any], now: Mapping[str, Any]) -> list[Lo
     ]
 
 
-def status(found: Iterable[LockChange]) -> Status:
-    classes = {change.class_ for change in found}
+def status(changes: Iterable[LockChange]) -> Status:
+    classes = {change.class_ for change in changes}
     return "breaking" if "breaking" in classes else "behind" if classes else "current"
 
 

@@ -119,10 +119,10 @@ ORDER BY sub_agent, held -> 'signature' ->> 'name'
 """
 
 
-def received(agent: Agent, *, at: datetime, number: int | None = None) -> ReceivedRelease | None:
+def received(agent: Agent, *, received_at: datetime, number: int | None = None) -> ReceivedRelease | None:
     """Return what `agent` served at that time, or the release with this number; None before the first."""
     with connection.cursor() as cursor:
-        cursor.execute(RECEIVED_RELEASE, {"agent": agent.pk, "at": at, "number": number})
+        cursor.execute(RECEIVED_RELEASE, {"agent": agent.pk, "at": received_at, "number": number})
         rows = cursor.fetchall()
     if not rows:
         return None

@@ -113,7 +113,7 @@ def run(agent: Agent, *, actor: User) -> RehearsalRun:
                 agent,
                 judge,
                 tools=tools,
-                asked=row.test_sentences,
+                sentences=row.test_sentences,
                 digest=row.digest,
                 asked_by=actor,
                 failed_run=test_run,

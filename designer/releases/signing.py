@@ -94,8 +94,8 @@ def _encode(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def _format_time(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
+def _format_time(time: datetime | None) -> str | None:
+    return time.isoformat() if time else None
 
 
 def _lock_keys() -> None:

@@ -198,11 +198,11 @@ def _effective_inputs(
     return tuple(visible), tuple(hidden)
 
 
-def _tuned_parameter(vendors: Parameter, ours: ParameterWords) -> tuple[Parameter, tuple[str, ...]]:
+def _tuned_parameter(vendors: Parameter, tuned: ParameterWords) -> tuple[Parameter, tuple[str, ...]]:
     """Return the input as a model reads it, and its hidden values."""
-    parameter = _described(vendors, ours.description)
+    parameter = _described(vendors, tuned.description)
     value_names = {value.name for value in vendors.allowed_values}
-    tuned_values = {name: value_words for name, value_words in ours.values.items() if name in value_names}
+    tuned_values = {name: value_words for name, value_words in tuned.values.items() if name in value_names}
     hidden = {name for name, value_words in tuned_values.items() if value_words.hidden}
     if hidden == value_names:
         hidden = set()
@@ -307,24 +307,24 @@ def _why_not_name(signature: Signature, words: Words, name: str) -> str:
     return ""
 
 
-def _why_not_preset(parameter: Parameter, ours: ParameterWords, signature: Signature) -> str:
-    if reason := why_not_preset(parameter, ours.preset, signature.schema_rest):
+def _why_not_preset(parameter: Parameter, tuned: ParameterWords, signature: Signature) -> str:
+    if reason := why_not_preset(parameter, tuned.preset, signature.schema_rest):
         return reason
-    is_hidden = isinstance(ours.preset, str) and ours.values.get(ours.preset, ValueWords()).hidden
+    is_hidden = isinstance(tuned.preset, str) and tuned.values.get(tuned.preset, ValueWords()).hidden
     # The preset may be sensitive.
     template = _("“{name}”: the preset is a value that is hidden.")
     return Wording(template, {"name": parameter.name}) if is_hidden else ""
 
 
-def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] | None = None) -> str:
+def why_not_preset(parameter: Parameter, value: object, root: Mapping[str, Any] | None = None) -> str:
     """Return why `value` cannot be sent as this input; "" if it can, or is UNSET.
 
-    rest: the signature's definitions, which the input's schema may refer to.
+    root: the signature's definitions, which the input's schema may refer to.
     """
     if value is UNSET:
         return ""
     if parameter.schema is not None:
-        reason = arguments.value_problem(parameter, value, rest or {})
+        reason = arguments.value_problem(parameter, value, root or {})
         values = {"name": parameter.name, "reason": reason}
         return Wording(_("“{name}”: {reason}."), values) if reason else ""
     if parameter.type == "enum":

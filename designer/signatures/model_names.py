@@ -33,12 +33,14 @@ def derive(vendor_name: str) -> str:
     return vendor_name if is_legal(vendor_name) else _squeezed(vendor_name, r"[^A-Za-z0-9_-]+", "tool")
 
 
-def propose(wanted: str, taken: Iterable[str], *, vendor: str) -> str:
-    """Return a readable legal name that differs from all `taken` names in any case: `wanted` itself, else
-    with the first word of the vendor's slug as prefix, with the whole slug, or with a number as suffix.
+def propose(wanted_name: str, used_names: Iterable[str], *, vendor: str) -> str:
+    """Return a readable legal name that differs from all `used_names` when case is ignored.
+
+    The name is `wanted_name` itself, or it with the first word of the vendor slug as prefix, with the whole
+    slug as prefix, or with a number as suffix.
     """
-    used = {name.lower() for name in taken}
-    name = derive(wanted)
+    used = {name.lower() for name in used_names}
+    name = derive(wanted_name)
     vendor_prefix = vendor.replace("-", "_")
     prefixes = [
         prefix
@@ -93,9 +95,9 @@ def _squeezed(name: str, illegal: str, fallback: str) -> str:
     return squeezed[:MAX_LENGTH]
 
 
-def _free(wanted: str, name: str, taken: set[str]) -> str:
-    if wanted.lower() not in taken:
-        return wanted
+def _free(wanted_name: str, name: str, used_names: set[str]) -> str:
+    if wanted_name.lower() not in used_names:
+        return wanted_name
     tails = (hashlib.sha256(f"{name}\0{salt}".encode()).hexdigest()[:_TAIL] for salt in count())
-    candidates = (f"{wanted[: MAX_LENGTH - 1 - _TAIL]}_{tail}" for tail in tails)
-    return next(candidate for candidate in candidates if candidate.lower() not in taken)
+    candidates = (f"{wanted_name[: MAX_LENGTH - 1 - _TAIL]}_{tail}" for tail in tails)
+    return next(candidate for candidate in candidates if candidate.lower() not in used_names)

@@ -128,9 +128,9 @@ def place_of(path: Path) -> str:
     return path[-1].capitalize()
 
 
-def from_members(said: Mapping[Path, Any]) -> Words:
+def from_members(texts: Mapping[Path, Any]) -> Words:
     nested: dict[str, Any] = {}
-    for path, value in said.items():
+    for path, value in texts.items():
         place = nested
         for step in path[:-1]:
             place = place.setdefault(step, {})

@@ -191,7 +191,7 @@ def move(
         ]
     # By ordinal, not by label: a vendor may have used a label twice.
     requests = [pins.MoveRequest(row.pin, ordinal=row.version.ordinal) for row in upgrade_list]
-    answers = pins.move_several(agent, actor=actor, wanted=requests, is_dry=is_dry)
+    answers = pins.move_several(agent, actor=actor, requests=requests, is_dry=is_dry)
     return [
         MoveResult(row, row.pin.name, answer)
         if isinstance(answer, DomainError)

@@ -88,7 +88,7 @@ def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, Domai
         for pk, ordinal in ordinals.items()
         if pk in tools
     ]
-    answers = pins.pin_several(agent, actor=person(request), wanted=requests)
+    answers = pins.pin_several(agent, actor=person(request), pin_requests=requests)
     refused = {
         pin_request.tool.pk: answer
         for pin_request, answer in zip(requests, answers, strict=True)
@@ -102,15 +102,15 @@ def describe_pinned(count: int, agent: Agent) -> str:
     return message.format(count=count, agent=agent)
 
 
-def _ticks(asked: QueryDict) -> list[tuple[int, int]]:
+def _ticks(parameters: QueryDict) -> list[tuple[int, int]]:
     # The last one counts, which is the one in the list that was searched last.
-    pairs = (row.partition(":") for row in asked.getlist("tool"))
+    pairs = (row.partition(":") for row in parameters.getlist("tool"))
     ordinal_by_tool = {number(pk): number(ordinal) for pk, _, ordinal in pairs}
     return [(pk, ordinal) for pk, ordinal in ordinal_by_tool.items() if pk]
 
 
-def address(agent: Agent, asked: Mapping[str, list[str]]) -> str:
-    query = urlencode({name: values for name, values in asked.items() if any(values)}, doseq=True)
+def address(agent: Agent, parameters: Mapping[str, list[str]]) -> str:
+    query = urlencode({name: values for name, values in parameters.items() if any(values)}, doseq=True)
     return reverse("add-tools", args=[agent.slug]) + (f"?{query}" if query else "")
 
 
@@ -195,30 +195,30 @@ class ToolSelection:
     def from_parameters(
         cls,
         agent: Agent,
-        asked: QueryDict,
+        parameters: QueryDict,
         *,
         refused: Mapping[int, DomainError] | None = None,
         done: int = 0,
     ) -> Self:
         allowed = agent_vendors.allowed_for(agent)
-        deed, _, what = asked.get("do", "").partition(":")
-        cursor = {"to": what, "search": ""}.get(deed, asked.get("at", ""))
-        query = replace(tool_search.query_of(asked, allowed), status=(ToolStatus.ACTIVE,), endpoint=None)
+        deed, _, what = parameters.get("do", "").partition(":")
+        cursor = {"to": what, "search": ""}.get(deed, parameters.get("at", ""))
+        query = replace(tool_search.query_of(parameters, allowed), status=(ToolStatus.ACTIVE,), endpoint=None)
         page, problem = tool_search.search_tools(replace(query, cursor=cursor))
         here = {pin.tool_id: pin for pin in pinned_signatures.read_tools([agent])}
         rows = [
             row | {"pinned": (pin := here.get(row["id"])), "is_offered": not (pin or row["is_stopped"])}
             for row in tool_search.with_pictures(page.rows)
         ]
-        ticks = [pk for pk in _ticked(asked, rows) if pk not in here]
+        ticks = [pk for pk in _ticked(parameters, rows) if pk not in here]
         ticked = _tray(
-            agent, ticks[: pins.MAX_PINS_PER_REQUEST], asked, here.values(), allowed, refused or {}
+            agent, ticks[: pins.MAX_PINS_PER_REQUEST], parameters, here.values(), allowed, refused or {}
         )
         ticked_ids = {item.tool.pk for item in ticked}
         return cls(
             agent=agent,
             allowed=allowed,
-            asked=asked,
+            asked=parameters,
             cursor=cursor,
             page=page,
             problem=problem,
@@ -268,11 +268,11 @@ class ToolSelection:
         return address(self.agent, query | ticked | typed)
 
 
-def _ticked(asked: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
+def _ticked(parameters: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
     """The tools that are ticked after the press of a button. `rows` are those that are shown."""
-    deed, _, what = asked.get("do", "").partition(":")
+    deed, _, what = parameters.get("do", "").partition(":")
     offered = {row["id"]: row["effect"] for row in rows if row["is_offered"]}
-    ticks = [pk for pk, _ in _ticks(asked)]
+    ticks = [pk for pk, _ in _ticks(parameters)]
     if deed == "drop":
         return [pk for pk in ticks if pk != number(what)]
     if deed == "all":
@@ -286,7 +286,7 @@ def _ticked(asked: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
 def _tray(
     agent: Agent,
     ticks: list[int],
-    asked: QueryDict,
+    parameters: QueryDict,
     here: Any,
     allowed: AllowedVendors,
     refused: Mapping[int, DomainError],
@@ -297,7 +297,7 @@ def _tray(
     used_names = [*(pin.name for pin in here), *transfers.names_of(agent)] if tool_rows else []
     tray = []
     for tool in (tool_rows[pk] for pk in ticks if pk in tool_rows):
-        typed = asked.get(f"alias-{tool.pk}", "").strip()
+        typed = parameters.get(f"alias-{tool.pk}", "").strip()
         name = typed or model_names.derive(signatures[tool.pk].name)
         free = model_names.propose(name, used_names, vendor=tool.endpoint.vendor.slug)
         error = refused.get(tool.pk)

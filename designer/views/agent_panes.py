@@ -37,11 +37,11 @@ def _pins() -> CompiledQuery[Pin]:
 def pane_context(
     agent: Agent,
     *,
-    chosen: str = "",
+    pane: str = "",
     in_format: FormatBudget | None = None,
     pins: Sequence[Pin] | None = None,
 ) -> dict[str, Any]:
-    """Return the context of `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`;
+    """Return the context of `agent_base.html`. `pane` is what is open: `pin-7`, `procedure-3`, `overview`;
     "" for none.
     `pins`: those of `read_pins`, if they were read.
     """
@@ -70,7 +70,7 @@ def pane_context(
         "is_in_panes": True,
         "total": sum(row["tokens"] or 0 for row in (*lines, *handed)),
         "procedures": Procedure.objects.live().filter(agent=agent).defer("text"),
-        "chosen": chosen,
+        "chosen": pane,
         "counted": in_format.format if in_format else shown_tools.USUAL,
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in every_line),

@@ -66,7 +66,7 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     text_format = shown_tools.TEXTS.get(request.GET.get("format", ""))
     in_format = shown_tools.budget(row, text_format) if text_format and row.pin_count else None
     is_opened = text_format is not None or request.GET.get("show") == "overview"
-    panes = agent_panes.pane_context(row, chosen="overview" if is_opened else "", in_format=in_format)
+    panes = agent_panes.pane_context(row, pane="overview" if is_opened else "", in_format=in_format)
     costs = [(line["tokens"], line["pin"].name) for line in panes["lines"]]
     costs += [(row["tokens"], row["transfer"].name) for row in panes["handed"]]
     sizes = sorted((cost for cost in costs if cost[0]), reverse=True)
@@ -149,7 +149,7 @@ def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) 
         "limits_vendors": row.limits_vendors,
     }
     vendors = agent_vendors.vendors_of(row)
-    form = AgentEditForm(data, initial=initial, actor=person(request), named=vendors, retry=row.retry)
+    form = AgentEditForm(data, initial=initial, actor=person(request), vendors=vendors, retry=row.retry)
     form.edits(agents.facts(row))
     return form
 
@@ -197,12 +197,12 @@ def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _decide(
-    request: HttpRequest, slug: str, act: Callable[..., object], says: str, *, goes_away: bool = False
+    request: HttpRequest, slug: str, act: Callable[..., object], message: str, *, goes_away: bool = False
 ) -> HttpResponse:
     row = find_agent(request, slug)
     with show_errors(request):
         act(row, actor=person(request))
-        messages.success(request, says.format(agent=row))
+        messages.success(request, message.format(agent=row))
         if goes_away:
             return redirect("agent-list")
     return redirect("agent", row.slug)

@@ -57,7 +57,7 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
             documents.append(form.assertion())
         if form.is_valid() or "remove" in request.POST:
             with form.catch_errors():
-                mocks.set_assertions(agent, actor=person(request), said=documents)
+                mocks.set_assertions(agent, actor=person(request), documents=documents)
                 return redirect(f"{reverse('mocks', args=[agent.slug])}#assertions")
     key_ids = mocks.calls(agent, CallFilter()).exclude(api_key=None).order_by().values("api_key").distinct()
     keys = list(ApiKey.objects.filter(pk__in=key_ids).values_list("pk", "name"))

@@ -186,16 +186,16 @@ def tool_follow(request: HttpRequest, pk: int) -> HttpResponse:
     return _followed(request, tool, redirect("tool", tool.pk))
 
 
-def _followed(request: HttpRequest, what: Agent | Tool, page: HttpResponse) -> HttpResponse:
+def _followed(request: HttpRequest, target: Agent | Tool, page: HttpResponse) -> HttpResponse:
     is_following = request.POST.get("follow") == "1"
-    following.follow(person(request), what, is_following=is_following)
+    following.follow(person(request), target, is_following=is_following)
     if is_following:
         messages.success(
             request,
-            _("You follow {subject} from now on. See “Notifications” for its news.").format(subject=what),
+            _("You follow {subject} from now on. See “Notifications” for its news.").format(subject=target),
         )
     else:
-        messages.success(request, _("You do not follow {subject} any more.").format(subject=what))
+        messages.success(request, _("You do not follow {subject} any more.").format(subject=target))
     return redirect("notifications") if request.POST.get("back") == "notifications" else page
 
 

@@ -91,7 +91,7 @@ def _pin_page(
         "configuring": configuring or (PinConfigurationForm(pin=row) if is_configured else None),
         "fails_now": translated(retries.sentence(pinned_signatures.retry_of(row).policy)),
         "formats": shown_tools.TEXTS.values(),
-        **agent_panes.pane_context(row.agent, chosen=f"pin-{row.pk}", pins=pin_rows),
+        **agent_panes.pane_context(row.agent, pane=f"pin-{row.pk}", pins=pin_rows),
         **(
             _preview_context(form, shown_tools.shown_tool(row, format_, pins=pin_rows))
             if row.tool.kind == ItemKind.TOOL
@@ -131,11 +131,11 @@ def _tuning(target: Pin | Tool) -> Tuning | None:
     return getattr(target, "tuning", None)
 
 
-def _preview_context(form: WordsForm, seen: ShownTool) -> dict[str, Any]:
+def _preview_context(form: WordsForm, tool: ShownTool) -> dict[str, Any]:
     fields = {path: form[name] for name, path in form.paths.items()}
     return {
-        "seen": seen,
-        "savings": [(saving, fields[saving.path]) for saving in seen.savings if saving.path in fields],
+        "seen": tool,
+        "savings": [(saving, fields[saving.path]) for saving in tool.savings if saving.path in fields],
     }
 
 

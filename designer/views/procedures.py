@@ -89,7 +89,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     names = vocabulary.vocabulary_of(row.agent, texts=[row.text, started.text], pins=pin_rows)
     form = ProcedureForm(
         request.POST or None,
-        known=names,
+        vocabulary=names,
         initial={
             "title": started.title,
             "body": references.display_text(references.parse(started.text, names)),
@@ -109,7 +109,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     body = form["body"].value() or ""
     checked = checking.check_agent(row.agent, actor, typed={row.pk: body}, pins=pin_rows)
     context = {
-        **agent_panes.pane_context(row.agent, chosen=f"procedure-{row.pk}", pins=pin_rows),
+        **agent_panes.pane_context(row.agent, pane=f"procedure-{row.pk}", pins=pin_rows),
         "procedure": row,
         "form": form,
         **_draft(draft if started is draft else None),
@@ -318,8 +318,8 @@ def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     other = row.versions.filter(number=against).first()
     names = vocabulary.vocabulary_of(row.agent, texts=[version.text, other.text if other else ""])
 
-    def displayed(of: ProcedureVersion | None) -> str:
-        return references.display_text(references.parse(of.text, names)) if of else ""
+    def displayed(version: ProcedureVersion | None) -> str:
+        return references.display_text(references.parse(version.text, names)) if version else ""
 
     changed_lines = lines.compare(displayed(other), displayed(version))
     changes = []
@@ -360,7 +360,7 @@ def _pins_changed(request: HttpRequest, row: Procedure, context: dict[str, Any])
     if "checked" in context:
         pin_rows = agent_panes.read_pins(row.agent)
         context |= _tools(pin_rows, context["checked"])
-        context |= agent_panes.pane_context(row.agent, chosen=f"procedure-{row.pk}", pins=pin_rows)
+        context |= agent_panes.pane_context(row.agent, pane=f"procedure-{row.pk}", pins=pin_rows)
     return render(request, "designer/_procedure_pinned.html", context)
 
 
@@ -421,8 +421,8 @@ def _tools(pins: Iterable[Pin], checked: CheckedProcedures) -> dict[str, Any]:
     return {"tools": tools, "children": [names for names in checked.vocabulary.agents if not names.state]}
 
 
-def _required_first(shown: Effective) -> list[EffectiveInput]:
-    return sorted(shown.inputs, key=lambda each: not each.is_required)
+def _required_first(effective: Effective) -> list[EffectiveInput]:
+    return sorted(effective.inputs, key=lambda each: not each.is_required)
 
 
 def _completed_tools(agent: Agent) -> list[dict[str, Any]]:

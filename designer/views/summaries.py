@@ -40,7 +40,7 @@ def _summary_page(
     request: HttpRequest, agent: Agent, document: ReleaseDocument, release: Release | None
 ) -> HttpResponse:
     now = timezone.now()
-    summary = summaries.summarize_document(agent, document, at=now, release=release)
+    summary = summaries.summarize_document(agent, document, published_at=now, release=release)
     states = channels.states(agent)
     moves = channels.moves(agent).order_by("-pk")
     moves = (moves.filter(release=release) if release else moves)[:MOVES_SHOWN]

@@ -145,7 +145,7 @@ def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     call_row = get_object_or_404(find_calls(row, person(request)), pk=call)
     form = make_output_form(call_row, request.POST)
     if form.is_valid():
-        output = latent.output_outcome(form.arguments, by=latent.BY_PERSON)
+        output = latent.output_outcome(form.arguments, answerer=latent.BY_PERSON)
         with show_errors(request):
             latent.answer(call_row, actor=person(request), output=output)
         return redirect_to_call(call_row, find_environment(request, row))

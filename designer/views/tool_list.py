@@ -161,10 +161,10 @@ def _unusual_status(row: Mapping[str, Any]) -> str:
     return "" if row["status"] == ToolStatus.ACTIVE else str(ToolStatus(row["status"]).label)
 
 
-def _address(asked: QueryDict) -> str:
+def _address(query_parameters: QueryDict) -> str:
     # Without what was left empty, so that the address can be passed on.
     parameters = QueryDict(mutable=True)
     for name in (*FILTER_PARAMETERS, "sort"):
-        parameters.setlist(name, [value for value in asked.getlist(name) if value])
+        parameters.setlist(name, [value for value in query_parameters.getlist(name) if value])
     query = parameters.urlencode()
     return f"{reverse('tool-list')}?{query}" if query else reverse("tool-list")

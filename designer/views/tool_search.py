@@ -68,24 +68,24 @@ def search_tools(query: Query) -> tuple[ResultPage, str]:
         return ResultPage([], None, None, 0, False), next(iter(error.fields.values()), error.message)
 
 
-def query_of(asked: QueryDict, allowed: AllowedVendors = EVERYTHING) -> Query:
-    statuses = tuple(filter(None, asked.getlist("status"))) or (ToolStatus.ACTIVE.value,)
+def query_of(parameters: QueryDict, allowed: AllowedVendors = EVERYTHING) -> Query:
+    statuses = tuple(filter(None, parameters.getlist("status"))) or (ToolStatus.ACTIVE.value,)
     return Query(
-        q=asked.get("q", ""),
-        vendor=tuple(filter(None, asked.getlist("vendor"))),
-        protocol=tuple(filter(None, asked.getlist("protocol"))),
-        tag=tuple(filter(None, asked.getlist("tag"))),
-        effect=tuple(filter(None, asked.getlist("effect"))),
-        requirement=tuple(filter(None, asked.getlist("requirement"))),
-        used=tuple(filter(None, asked.getlist("used"))),
-        changed_since=tuple(filter(None, asked.getlist("changed_since"))),
-        kind=asked_kinds(list(filter(None, asked.getlist("kind")))),
+        q=parameters.get("q", ""),
+        vendor=tuple(filter(None, parameters.getlist("vendor"))),
+        protocol=tuple(filter(None, parameters.getlist("protocol"))),
+        tag=tuple(filter(None, parameters.getlist("tag"))),
+        effect=tuple(filter(None, parameters.getlist("effect"))),
+        requirement=tuple(filter(None, parameters.getlist("requirement"))),
+        used=tuple(filter(None, parameters.getlist("used"))),
+        changed_since=tuple(filter(None, parameters.getlist("changed_since"))),
+        kind=asked_kinds(list(filter(None, parameters.getlist("kind")))),
         status=() if ANY_STATUS in statuses else statuses,
-        version=asked.get("version", "").strip(),
-        endpoint=number(asked.get("endpoint", "")) if asked.get("endpoint") else None,
-        sort=asked.get("sort", ""),
-        cursor=asked.get("cursor", ""),
-        as_typed=asked.get("as_typed") == "true",
+        version=parameters.get("version", "").strip(),
+        endpoint=number(parameters.get("endpoint", "")) if parameters.get("endpoint") else None,
+        sort=parameters.get("sort", ""),
+        cursor=parameters.get("cursor", ""),
+        as_typed=parameters.get("as_typed") == "true",
         within=allowed.keys,
     )
 
@@ -158,7 +158,7 @@ def facets_of(query: Query, page: ResultPage) -> list[Facet]:
 
 
 def filters(
-    asked: QueryDict, allowed: AllowedVendors = EVERYTHING
+    parameters: QueryDict, allowed: AllowedVendors = EVERYTHING
 ) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
     """Return drop-down lists of what an agent may use, for the form that adds tools."""
     counted = search.count_facets(Query(kind=(), within=allowed.keys))
@@ -169,18 +169,20 @@ def filters(
         if name == "kind":
             choices = [each for each in choices if each[0] != ItemKind.TOOL]
             choices += [(ANY_KIND, _("All kinds"))] if choices else []
-        if len(choices) > 1 or asked.get(name):
-            fields.append((name, _(label), options([("", _(everything)), *choices], asked.get(name, ""))))
-    return [*fields, ("sort", _("Sort by"), options(sort_choices(), asked.get("sort", "")))]
+        if len(choices) > 1 or parameters.get(name):
+            fields.append(
+                (name, _(label), options([("", _(everything)), *choices], parameters.get(name, "")))
+            )
+    return [*fields, ("sort", _("Sort by"), options(sort_choices(), parameters.get("sort", "")))]
 
 
 def sort_choices() -> list[tuple[str, str]]:
     return [(value, _(words)) for value, words in SORTS.items()]
 
 
-def options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:
+def options(choices: Iterable[tuple[str, str]], selected: str) -> list[tuple[str, str, bool]]:
     # The current choice remains available, however rare it is.
     offered = list(choices)
-    if chosen and chosen not in dict(offered):
-        offered.append((chosen, chosen))
-    return [(value, label, value == chosen) for value, label in offered]
+    if selected and selected not in dict(offered):
+        offered.append((selected, selected))
+    return [(value, label, value == selected) for value, label in offered]

@@ -35,7 +35,7 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
     try:
         # Without a name of its own a tool keeps the one that it has.
         alias = form.cleaned_data["alias"] or None
-        moved = pins.move_to_agent(selected_pins, actor=person(request), to=to, alias=alias)
+        moved = pins.move_to_agent(selected_pins, actor=person(request), new_agent=to, alias=alias)
     except DomainError as error:
         form.refuse(error)
         return _page(request, row, form)

@@ -145,9 +145,9 @@ def find_calls(row: Tool, reader: User) -> QuerySet[Call]:
     )
 
 
-def find_version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
-    if asked:
-        version_row = find_requested_version(row, asked)
+def find_version(row: Tool, version_id: str, call: Call | None) -> ToolVersion | None:
+    if version_id:
+        version_row = find_requested_version(row, version_id)
         return get_object_or_404(_versions(row), pk=version_row.pk if version_row else 0)
     if call:
         return get_object_or_404(_versions(row), pk=call.version_id)

@@ -91,11 +91,11 @@ def _mask_mock(config: Mapping[str, Any], marks: SensitiveValues) -> dict[str, A
 
 
 def _mask_sources(
-    sources: Mapping[str, Any], marked: Collection[str], own: SensitiveValues
+    sources: Mapping[str, Any], marked: Collection[str], sensitive_values: SensitiveValues
 ) -> dict[str, Any]:
     return {
         name: {
-            member: _mask_fixed(name, value, source, marked, own) if member in _FIXED else value
+            member: _mask_fixed(name, value, source, marked, sensitive_values) if member in _FIXED else value
             for member, value in source.items()
         }
         for name, source in sources.items()
@@ -103,11 +103,15 @@ def _mask_sources(
 
 
 def _mask_fixed(
-    name: str, value: Any, source: Mapping[str, Any], marked: Collection[str], own: SensitiveValues
+    name: str,
+    value: Any,
+    source: Mapping[str, Any],
+    marked: Collection[str],
+    sensitive_values: SensitiveValues,
 ) -> Any:
     masked = mask({name: value}, marked)[name]
     if not source.get("input"):
         return masked
     # The pointers of marks have no indexes of lists.
     path = (source["input"], *(step for step in pointers.split(source.get("at", "")) if not step.isdigit()))
-    return mask_part(masked, path, own.inputs)
+    return mask_part(masked, path, sensitive_values.inputs)

@@ -12,13 +12,13 @@ MAX_DEPTH = 4
 MAX_MEMBERS = 30
 
 
-def members(parameter: Parameter, rest: Mapping[str, Any] | None = None) -> list[str]:
+def members(parameter: Parameter, root: Mapping[str, Any] | None = None) -> list[str]:
     """Return JSON Pointers to the parts that the schema names; index 0 addresses any item of a list.
 
-    rest: keywords of the whole object's schema beside its properties, such as `$defs`.
+    root: keywords of the whole object's schema beside its properties, such as `$defs`.
     """
     try:
-        document = read_document(parameters.write_schema((parameter,), rest))
+        document = read_document(parameters.write_schema((parameter,), root))
     except SchemaBoundsError:
         return []
     schema = document.root

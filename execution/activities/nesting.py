@@ -30,20 +30,20 @@ def extents(nodes: Mapping[int, ActivityNode]) -> dict[int, ActivityExtent | Non
     steps."""
     measured: dict[int, ActivityExtent | None] = {}
 
-    def measure(which: int) -> ActivityExtent | None:
-        if which in measured:
-            return measured[which]
+    def measure(version_id: int) -> ActivityExtent | None:
+        if version_id in measured:
+            return measured[version_id]
         # None until it is measured: an activity that is reached again here runs itself.
-        measured[which] = None
-        node = nodes.get(which, ActivityNode(0))
+        measured[version_id] = None
+        node = nodes.get(version_id, ActivityNode(0))
         inner = [measure(part) for part in node.parts]
         measured_parts = [extent for extent in inner if extent]
         if len(measured_parts) == len(inner):
             depth = 1 + max((extent.depth for extent in measured_parts), default=0)
-            measured[which] = ActivityExtent(
+            measured[version_id] = ActivityExtent(
                 depth, node.steps + sum(extent.steps for extent in measured_parts)
             )
-        return measured[which]
+        return measured[version_id]
 
     for which in nodes:
         measure(which)

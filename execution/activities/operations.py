@@ -103,7 +103,7 @@ def change(
     _refuse_credentials(actor, now.kind, now.config)
     _refuse_credentials(actor, now.kind, config)
     edit_conflicts.check(
-        activity, expected, now=before, wanted=proposed_facts, mask=partial(masked_facts, activity)
+        activity, expected, now=before, submitted=proposed_facts, mask=partial(masked_facts, activity)
     )
     is_new = any(proposed_facts[member] != before[member] for member in ("config", "interface"))
     # An administrator who saves a designer's configuration again vouches for its addresses.

@@ -276,10 +276,10 @@ class ToolInvoke(GenericAPIView[Tool]):
         return Response(call_document(masking.masked_call(call, key_of(request)), request))
 
 
-def _activity(asked: int | None) -> ActivityVersion | None:
-    if asked is None:
+def _activity(version_id: int | None) -> ActivityVersion | None:
+    if version_id is None:
         return None
-    activity = Activity.objects.shared().select_related("current__activity").filter(pk=asked).first()
+    activity = Activity.objects.shared().select_related("current__activity").filter(pk=version_id).first()
     if activity is None:
         raise invalid(activity="There is no such activity.")
     return activity.current

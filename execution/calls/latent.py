@@ -27,9 +27,9 @@ BY_MODEL = Note("MODEL_OUTPUT", "The model wrote this output itself.")
 BY_PERSON = Note("PERSON_OUTPUT", "A user entered this output on the page, in place of the model.")
 
 
-def output_outcome(outputs: dict[str, Any], *, by: Note = BY_MODEL) -> Outcome:
+def output_outcome(outputs: dict[str, Any], *, answerer: Note = BY_MODEL) -> Outcome:
     """Return the outcome with an output of the model, or of a user, by the names of the signature."""
-    return Outcome("ok", outputs=outputs, notes=[by])
+    return Outcome("ok", outputs=outputs, notes=[answerer])
 
 
 def request(version: ToolVersion, *, actor: User, output: Outcome | None = None, **options: Any) -> Call:

@@ -66,8 +66,8 @@ def references_in(data: Posted) -> set[CalleeReference]:
     return {reference for text in texts if (reference := CalleeReference.parse(text))}
 
 
-def signature_of(reference: CalleeReference | None, known: CalleesByReference) -> Signature | None:
-    callee = known.get(reference) if reference else None
+def signature_of(reference: CalleeReference | None, callees: CalleesByReference) -> Signature | None:
+    callee = callees.get(reference) if reference else None
     return callee.signature if callee else None
 
 
@@ -123,11 +123,11 @@ class ActivityEditor(ABC):
 
     @classmethod
     @abstractmethod
-    def parse_draft(cls, data: Posted, known: CalleesByReference) -> ActivityDraft:
-        """Return the entered draft. `known`: the callees that it refers to, with their signatures."""
+    def parse_draft(cls, data: Posted, callees: CalleesByReference) -> ActivityDraft:
+        """Return the entered draft. `callees`: the callees that it refers to, with their signatures."""
 
     @classmethod
-    def applied(cls, draft: ActivityDraft, act: str, kind: str, known: CalleesByReference) -> ActivityDraft:
+    def applied(cls, draft: ActivityDraft, act: str, kind: str, callees: CalleesByReference) -> ActivityDraft:
         """Return the draft after a button that changes it without saving it."""
         verb, _unused, reference = act.partition("-")
         return replace(draft, interface=CalleeReference.parse(reference)) if verb == "interface" else draft
@@ -136,13 +136,13 @@ class ActivityEditor(ABC):
         self,
         kind: str,
         draft: ActivityDraft,
-        known: CalleesByReference,
+        callees: CalleesByReference,
         *,
         stored: Mapping[str, Any],
         data: Posted | None = None,
         shows_faults: bool = False,
     ) -> None:
-        self.kind, self.draft, self.known, self.shows_faults = kinds.get(kind), draft, known, shows_faults
+        self.kind, self.draft, self.known, self.shows_faults = kinds.get(kind), draft, callees, shows_faults
         self.stored = stored
         self.head = NameForm(data, initial={"name": draft.name})
         self._messages: dict[str, list[str]] = defaultdict(list)

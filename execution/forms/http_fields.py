@@ -73,7 +73,7 @@ class HttpEditor(ActivityEditor):
         return Template(address="")
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: CalleesByReference) -> ActivityDraft:
+    def parse_draft(cls, data: Posted, callees: CalleesByReference) -> ActivityDraft:
         interface = CalleeReference.parse(data.get("interface", ""))
 
         template = Template(

@@ -108,10 +108,10 @@ class MockEditor(ActivityEditor):
         return Mock()
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: CalleesByReference) -> ActivityDraft:
+    def parse_draft(cls, data: Posted, callees: CalleesByReference) -> ActivityDraft:
         seed = data.get("seed", "").strip()
         interface = CalleeReference.parse(data.get("interface", ""))
-        signature = signature_of(interface, known)
+        signature = signature_of(interface, callees)
         mock = Mock(
             # Invalid entries remain as text, and the rules report them.
             seed=int(seed) if seed.isdecimal() and len(seed) < 20 else cast(Any, seed),
@@ -129,12 +129,14 @@ class MockEditor(ActivityEditor):
         return ActivityDraft(data.get("name", ""), interface, mock)
 
     @classmethod
-    def applied(cls, draft: ActivityDraft, act: str, kind: str, known: CalleesByReference) -> ActivityDraft:
+    def applied(cls, draft: ActivityDraft, act: str, kind: str, callees: CalleesByReference) -> ActivityDraft:
         """Add or remove an example or a situation."""
         mock = cast(Mock, draft.config)
         match act.split("-"):
             case ["example"]:
-                example = ExampleAnswer(outputs=_generate_outputs(mock, signature_of(draft.interface, known)))
+                example = ExampleAnswer(
+                    outputs=_generate_outputs(mock, signature_of(draft.interface, callees))
+                )
                 mock = msgspec.structs.replace(mock, examples=(*mock.examples, example))
             case ["situation", name] if name in KINDS:
                 added = cast(Any, KINDS[name](switch=True))
@@ -145,7 +147,7 @@ class MockEditor(ActivityEditor):
                 ]
                 mock = msgspec.structs.replace(mock, **{list_name: tuple(remaining)})
             case _:
-                return super().applied(draft, act, kind, known)
+                return super().applied(draft, act, kind, callees)
         return replace(draft, config=mock)
 
     @property

@@ -62,16 +62,16 @@ class StepsEditor(ActivityEditor):
         return Steps([])
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: CalleesByReference) -> ActivityDraft:
+    def parse_draft(cls, data: Posted, callees: CalleesByReference) -> ActivityDraft:
         interface = CalleeReference.parse(data.get("interface", ""))
-        steps = [_parse_step(data, f"steps-{index}", known) for index in range(count_of(data, "steps"))]
-        signature = signature_of(interface, known)
+        steps = [_parse_step(data, f"steps-{index}", callees) for index in range(count_of(data, "steps"))]
+        signature = signature_of(interface, callees)
         outputs = source_rows.by_name(signature.outputs) if signature else {}
         config = Steps([step for step in steps if step], parse_sources(data, "outputs", outputs))
         return ActivityDraft(data.get("name", ""), interface, config)
 
     @classmethod
-    def applied(cls, draft: ActivityDraft, act: str, kind: str, known: CalleesByReference) -> ActivityDraft:
+    def applied(cls, draft: ActivityDraft, act: str, kind: str, callees: CalleesByReference) -> ActivityDraft:
         """Choose the interface, or add, replace, move or remove a step.
 
         act: "add-REFERENCE", "replace-INDEX-REFERENCE", "up-INDEX", "down-INDEX" or "drop-INDEX".
@@ -81,7 +81,10 @@ class StepsEditor(ActivityEditor):
         index = int(operands.partition("-")[0]) if operands[:1].isdecimal() else -1
         new_steps = list(config.steps)
         if verb == "add" and reference:
-            signature, callee_signature = signature_of(draft.interface, known), signature_of(reference, known)
+            signature, callee_signature = (
+                signature_of(draft.interface, callees),
+                signature_of(reference, callees),
+            )
             proposal = (
                 mapping.propose(signature, callee_signature) if signature and callee_signature else None
             )
@@ -101,7 +104,7 @@ class StepsEditor(ActivityEditor):
             return replace(draft, config=Steps(new_steps, config.outputs))
         new_index = {"up": index - 1, "down": index + 1, "drop": 0}.get(verb, -1)
         if not 0 <= index < len(new_steps) or not 0 <= new_index < len(new_steps):
-            return super().applied(draft, act, kind, known)
+            return super().applied(draft, act, kind, callees)
         order = [other for other in range(len(new_steps)) if other != index]
         if verb != "drop":
             order.insert(new_index, index)
@@ -205,14 +208,14 @@ def _with_reasons(
     return {pair.to: (proposed[pair.to], f"{REASONS[pair.reason]}{FIT[pair.fit]}") for pair in pairs}
 
 
-def _parse_step(data: Posted, prefix: str, known: CalleesByReference) -> ActivityStep | None:
+def _parse_step(data: Posted, prefix: str, callees: CalleesByReference) -> ActivityStep | None:
     reference = CalleeReference.parse(data.get(f"{prefix}-calls", ""))
     if reference is None:
         return None
-    signature = signature_of(reference, known)
+    signature = signature_of(reference, callees)
     targets = source_rows.by_name(signature.inputs) if signature else {}
     sources = parse_sources(data, f"{prefix}-inputs", targets)
-    callee = known.get(reference)
+    callee = callees.get(reference)
     if callee and callee.configuration:
         sources |= _parse_settings(data, f"{prefix}-inputs", callee.configuration)
     return ActivityStep(**reference._asdict(), inputs=sources)

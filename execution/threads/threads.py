@@ -220,12 +220,12 @@ def _open_session(version: ToolVersion) -> Iterator[tuple[HttpSession, Protocol]
         raise DomainError("thread_refused", message, status=409) from error
 
 
-def _bounded(found: ThreadState) -> ThreadState:
-    content = {"values": found.values, "messages": found.messages, "metadata": found.metadata}
+def _bounded(state: ThreadState) -> ThreadState:
+    content = {"values": state.values, "messages": state.messages, "metadata": state.metadata}
     sound = results.sound(content)
     if len(canonical(sound)) > results.MAX_OUTPUTS_BYTES:
         raise DomainError("too_large", TOO_LONG, status=409)
-    return replace(found, **sound)
+    return replace(state, **sound)
 
 
 def _audit(verb: str, thread: Thread, actor: User, why: str) -> None:

@@ -89,8 +89,8 @@ def _tokens(call: Call, needs: Needs) -> dict[str, str]:
     return tokens
 
 
-def missing_secrets(needs: Needs, known: Sequence[str]) -> list[str]:
-    return [name for name in dict.fromkeys(needs.secrets) if name not in known]
+def missing_secrets(needs: Needs, stored_names: Sequence[str]) -> list[str]:
+    return [name for name in dict.fromkeys(needs.secrets) if name not in stored_names]
 
 
 def _name_of_user(call: Call) -> str:

@@ -137,7 +137,7 @@ def bind(agent: Agent, designer: User, status: Pin, mail: Pin) -> None:
         mocked = mocks.save(pin, actor=designer, config={"examples": replies})
         environments.bind(test, pin.tool, actor=designer, activity=mocked.activity)
     assertions = [{"is": "before", "tool": status.name, "other": mail.name}]
-    mocks.set_assertions(agent, actor=designer, said=assertions)
+    mocks.set_assertions(agent, actor=designer, documents=assertions)
     senders = [sender(vendor, mail.version, designer) for vendor in SENDERS]
     if first := next(filter(None, senders), None):
         environments.bind(production, mail.tool, actor=designer, activity=first)

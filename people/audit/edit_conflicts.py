@@ -39,16 +39,22 @@ class Difference:
 
 class LateEditError(DomainError):
     def __init__(
-        self, state: str, differences: list[Difference], *, who: str, at: datetime | None, knows_before: bool
+        self,
+        state: str,
+        differences: list[Difference],
+        *,
+        editor_name: str,
+        edited_at: datetime | None,
+        knows_before: bool,
     ) -> None:
         message = _("{who} has changed this since you opened it. Look at both, then save again.").format(
-            who=who
+            who=editor_name
         )
         super().__init__("changed_meanwhile", message, status=409)
         self.state = state
         self.differences = differences
-        self.who = who
-        self.at = at
+        self.who = editor_name
+        self.at = edited_at
         self.knows_before = knows_before
 
 
@@ -59,11 +65,13 @@ def etag(facts: Facts) -> str:
 
 
 def check(
-    target: Model, expected: str, *, now: Facts, wanted: Facts, mask: Callable[[Facts], Facts] = dict
+    target: Model, expected: str, *, now: Facts, submitted: Facts, mask: Callable[[Facts], Facts] = dict
 ) -> None:
     """Raise LateEditError unless `expected` names the state `now`.
 
-    The caller has locked `target`. `wanted`: the facts after saving. mask: returns facts as people see them.
+    The caller has locked `target`.
+    submitted: the facts after saving.
+    mask: a function that returns the facts as people see them.
     """
     state = etag(now)
     # REST without If-Match means any state.
@@ -82,17 +90,17 @@ def check(
     last = changes[0] if changes else None
     raise LateEditError(
         state,
-        list(_differences(before, now, wanted, mask)),
-        who=last.actor_name if last else _("Another user"),
-        at=last.at if last else None,
+        list(_differences(before, now, submitted, mask)),
+        editor_name=last.actor_name if last else _("Another user"),
+        edited_at=last.at if last else None,
         knows_before=before is not None,
     )
 
 
 def _differences(
-    before: Facts | None, theirs: Facts, yours: Facts, mask: Callable[[Facts], Facts]
+    before: Facts | None, stored: Facts, yours: Facts, mask: Callable[[Facts], Facts]
 ) -> Iterator[Difference]:
-    states = (before or {}, theirs, yours)
+    states = (before or {}, stored, yours)
     earlier, current, edited = (dict(_flat(state)) for state in states)
     masked = [dict(_flat(mask(state))) if state else {} for state in states]
     for path in sorted(earlier.keys() | current.keys() | edited.keys()):

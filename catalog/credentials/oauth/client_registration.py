@@ -251,10 +251,12 @@ def _authentication_method(document: Mapping[str, Any], host: str) -> str:
     return way
 
 
-def _secret(document: Mapping[str, Any], way: str, host: str) -> tuple[Secret | None, datetime | None]:
+def _secret(
+    document: Mapping[str, Any], authentication_method: str, host: str
+) -> tuple[Secret | None, datetime | None]:
     """Return the client secret and its end, None if it has none."""
     # Some servers give a secret to a public client as well; it is of no use.
-    if way == ClientAuthentication.NONE:
+    if authentication_method == ClientAuthentication.NONE:
         return None, None
     value = document.get("client_secret")
     is_fine = isinstance(value, str) and _PRINTABLE.fullmatch(value) and value.strip()

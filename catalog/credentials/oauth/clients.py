@@ -228,8 +228,8 @@ def facts(grant: Grant) -> dict[str, Any]:
     return {name: value for name in DETAILS if (value := getattr(grant, name)) not in ("", {}, False)} | times
 
 
-def _tidied(given: Mapping[str, Any]) -> dict[str, Any]:
-    tidy = {name: value.strip() if isinstance(value, str) else value for name, value in given.items()}
+def _tidied(details: Mapping[str, Any]) -> dict[str, Any]:
+    tidy = {name: value.strip() if isinstance(value, str) else value for name, value in details.items()}
     if "scope" in tidy:
         tidy["scope"] = " ".join(tidy["scope"].split())
     return tidy

@@ -215,8 +215,8 @@ class _ServerDiscovery:
             self._note(address, error.message)
             return None
 
-    def _note(self, address: str, said: str) -> None:
-        self.found.steps.append(Step(printable(address, 300), said))
+    def _note(self, address: str, message: str) -> None:
+        self.found.steps.append(Step(printable(address, 300), message))
 
 
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:

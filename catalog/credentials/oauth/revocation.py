@@ -87,10 +87,10 @@ def prepare_users(grant: UserGrant, client: Grant, decrypted: Callable[[str], Se
 
 
 def _prepared(
-    grant: Grant, about: Credential | UserGrant, row: Grant | UserGrant, decrypted: Callable[[str], Secret]
+    grant: Grant, owner: Credential | UserGrant, row: Grant | UserGrant, decrypted: Callable[[str], Secret]
 ) -> Revocation:
     host = urlsplit(grant.revocation_url or grant.token_url).netloc
-    revoked = Revocation(about, grant.revocation_url, host)
+    revoked = Revocation(owner, grant.revocation_url, host)
     columns_with_tokens = [name for name in COLUMNS if getattr(row, name)]
     if not columns_with_tokens:
         return revoked

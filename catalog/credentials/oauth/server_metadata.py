@@ -169,7 +169,7 @@ def _text(document: Mapping[str, Any], member: str) -> str:
     return value if is_fine and isinstance(value, str) else ""
 
 
-def _texts(document: Mapping[str, Any], member: str, most: int, longest: int) -> list[str]:
+def _texts(document: Mapping[str, Any], member: str, max_count: int, longest: int) -> list[str]:
     value = document.get(member)
     fine = [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
-    return [text for text in fine if 0 < len(text) <= longest and text.isprintable()][:most]
+    return [text for text in fine if 0 < len(text) <= longest and text.isprintable()][:max_count]

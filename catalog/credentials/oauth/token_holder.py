@@ -106,7 +106,9 @@ def early_for_callers(early: float) -> float:
     return max(early - LOOK_EVERY, early / 2)
 
 
-def back_off(failures: int, asked: float | None, chance: Callable[[], float] = random.random) -> float:
+def back_off(
+    failures: int, requested_seconds: float | None, chance: Callable[[], float] = random.random
+) -> float:
     """Return the seconds until the next attempt: 30, doubled with each failure, at most an hour; +-20 %.
 
     A longer `Retry-After` of the server is respected, up to a day.
@@ -114,7 +116,7 @@ def back_off(failures: int, asked: float | None, chance: Callable[[], float] = r
     pause: float = min(MIN_BACK_OFF_SECONDS * 2 ** min(failures - 1, 10), MAX_BACK_OFF_SECONDS) * (
         0.8 + 0.4 * chance()
     )
-    return min(max(pause, asked or 0.0), MAX_WAIT_SECONDS)
+    return min(max(pause, requested_seconds or 0.0), MAX_WAIT_SECONDS)
 
 
 class TokenHolder(ABC, Generic[TokenRow]):

@@ -210,16 +210,18 @@ def words_of(scope: str) -> list[str]:
 _OF_SIGN_IN = frozenset({"openid", "profile", "email", "address", "phone", "offline_access"})
 
 
-def granted(wanted: Sequence[str], asked: Collection[str], said: str | None) -> list[str]:
-    """Return the `wanted` scopes that the server granted (RFC 6749 section 5.1).
+def granted(
+    required_scopes: Sequence[str], requested_scopes: Collection[str], scope_text: str | None
+) -> list[str]:
+    """Return those of the `required_scopes` that the server granted (RFC 6749 section 5.1).
 
     All of them if the reply has no scope, or has a scope that was not requested: the server then uses names
     of its own.
     """
-    words = set(words_of(said or ""))
-    if not words or words - {*asked, *wanted} - _OF_SIGN_IN:
-        return [*wanted]
-    return [scope for scope in wanted if scope in words or scope in _OF_SIGN_IN]
+    words = set(words_of(scope_text or ""))
+    if not words or words - {*requested_scopes, *required_scopes} - _OF_SIGN_IN:
+        return [*required_scopes]
+    return [scope for scope in required_scopes if scope in words or scope in _OF_SIGN_IN]
 
 
 def scope_names(scopes: Sequence[str]) -> str:
@@ -228,8 +230,8 @@ def scope_names(scopes: Sequence[str]) -> str:
     return f"{names} and {len(scopes) - 2} more" if len(scopes) > 2 else names
 
 
-def _odd(code: str, host: str, what: str) -> ProtocolViolationError:
-    return ProtocolViolationError(code, f"{host} {what}.")
+def _odd(code: str, host: str, description: str) -> ProtocolViolationError:
+    return ProtocolViolationError(code, f"{host} {description}.")
 
 
 def struck_out(text: str, sent: Collection[Secret]) -> str:

@@ -57,5 +57,5 @@ class Command(BaseCommand):
         if version_count := versions.count() - before:
             self.stdout.write(f"  {version_count} older versions")
 
-    def show(self, pages: int, seen: int, rejected: int) -> None:
-        self.stdout.write(f"  page {pages}, {seen} tools so far")
+    def show(self, pages: int, tool_count: int, rejected: int) -> None:
+        self.stdout.write(f"  page {pages}, {tool_count} tools so far")

@@ -10,11 +10,11 @@ from catalog.rules.inspection.letters import spelling
 MIN_LENGTH, MAX_LENGTH = 5, 128
 
 
-def near(names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each of `names` that is one typing error away from one of `known`, with that name."""
+def near(names: Iterable[str], known_names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each of `names` that is one typing error away from one of `known_names`, with that name."""
     # Style does not count: sendMoney and send_money are the same name (see `letters.spelling`).
     by_piece: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for name in known:
+    for name in known_names:
         plain = _plain(name)
         for piece in _pieces(plain):
             by_piece[piece].append((plain, name))

@@ -82,23 +82,23 @@ def demo_user(role: Role, password: str) -> User:
     return user
 
 
-def connect(known: DemoVendor, port_base: int, admin: User) -> Endpoint | None:
+def connect(demo_vendor: DemoVendor, port_base: int, admin: User) -> Endpoint | None:
     """Connect a demo vendor, and return its endpoint; None if a person has removed it."""
-    vendor = Vendor.objects.filter(slug=known.slug).first()
+    vendor = Vendor.objects.filter(slug=demo_vendor.slug).first()
     if vendor is None:
         vendor = vendor_operations.create_vendor(
-            actor=admin, name=known.name, slug=known.slug, homepage=known.homepage
+            actor=admin, name=demo_vendor.name, slug=demo_vendor.slug, homepage=demo_vendor.homepage
         )
         return vendor_operations.create_endpoint(
             actor=admin,
             vendor=vendor,
-            protocol=known.protocol,
-            url=known.url(port_base),
+            protocol=demo_vendor.protocol,
+            url=demo_vendor.url(port_base),
             interval_minutes=1,
         )
     endpoint = Endpoint.objects.live().filter(vendor=vendor).order_by("pk").first()
-    if endpoint and endpoint.url != known.url(port_base):
-        vendor_operations.update_endpoint(endpoint, actor=admin, url=known.url(port_base))
+    if endpoint and endpoint.url != demo_vendor.url(port_base):
+        vendor_operations.update_endpoint(endpoint, actor=admin, url=demo_vendor.url(port_base))
     return endpoint
 
 

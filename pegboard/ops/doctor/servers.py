@@ -272,8 +272,8 @@ def broker_clock(limits: DoctorLimits) -> Iterator[Trouble]:
     yield from _skew("broker", seconds + micros / 1_000_000, limits)
 
 
-def _skew(server: str, theirs: float, limits: DoctorLimits) -> Iterator[Trouble]:
-    ahead = float(theirs) - time.time()
+def _skew(server: str, server_timestamp: float, limits: DoctorLimits) -> Iterator[Trouble]:
+    ahead = float(server_timestamp) - time.time()
     if abs(ahead) > limits.skew_seconds:
         how = "ahead of" if ahead > 0 else "behind"
         server_time = timezone.now() + timedelta(seconds=ahead)

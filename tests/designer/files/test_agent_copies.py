@@ -61,7 +61,7 @@ def test_a_copy_has_mocks_and_assertions_of_its_own_and_no_environment(api, alic
         environments.create(desk, actor=alice, name="test"), pin.tool, actor=alice, activity=mocked
     )
     never = [{"is": "never", "tool": name} for name in ("find_account", "refill")]
-    mocks.set_assertions(desk, actor=alice, said=never)
+    mocks.set_assertions(desk, actor=alice, documents=never)
 
     copy, tree = copy_of(api), copy_of(api, with_sub_agents=True)
 

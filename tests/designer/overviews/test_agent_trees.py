@@ -108,11 +108,11 @@ def test_a_moved_tool_keeps_version_alias_and_words(api, alice, desk, refills):
 def test_a_tool_that_comes_back_is_what_the_procedures_meant(alice, desk, refills):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="look_up"))
     procedure = editing.create_procedure(desk, actor=alice, title="Calls", body="Say {city}, call look_up().")
-    (moved,) = pins.move_to_agent([pin], actor=alice, to=refills)
+    (moved,) = pins.move_to_agent([pin], actor=alice, new_agent=refills)
     codes = [problem.code for problem in agent_trees.read_tree(desk).problems]
     assert codes == ["other_agents_tool", "agent_unreachable"]
 
-    pins.move_to_agent([moved], actor=alice, to=desk)
+    pins.move_to_agent([moved], actor=alice, new_agent=desk)
 
     assert list(checking.check_agent(desk, alice).remarks[procedure.pk]) == []
 

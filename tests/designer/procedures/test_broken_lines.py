@@ -54,7 +54,7 @@ def require_day(tool: Tool) -> None:
 
 def move(pin: Pin, ordinal: int) -> None:
     (moved,) = pins.move_several(
-        pin.agent, actor=make_user(Role.DESIGNER), wanted=[pins.MoveRequest(pin, ordinal=ordinal)]
+        pin.agent, actor=make_user(Role.DESIGNER), requests=[pins.MoveRequest(pin, ordinal=ordinal)]
     )
     assert isinstance(moved, Pin)
 

@@ -81,7 +81,7 @@ def test_each_person_takes_the_own_first_steps(alice):
     mock_rehearsals.run_all_steps(agent, first, uuid.uuid4(), actor=alice)
     mocks.edit(pin, actor=alice, change=lambda now: {**now, "seed": 2})
     assert steps_of(browser_of(alice)) == {"mocked": True, "changed": True, "ruled": False}
-    mocks.set_assertions(agent, actor=alice, said=[{"is": "never", "tool": pin.name}])
+    mocks.set_assertions(agent, actor=alice, documents=[{"is": "never", "tool": pin.name}])
     assert steps_of(browser_of(alice)) == {"published": False, "keyed": False, "fetched": False}
 
 
