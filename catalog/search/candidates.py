@@ -12,7 +12,16 @@ from typing import NamedTuple
 from catalog.search import meanings, orders, question, ranker, ranking, vocabulary
 from catalog.search.cosines import Cosines
 from catalog.search.engines import Candidate, Reader
-from catalog.search.fit import FIRST, Concept, FitFeatures, Reasons, find_reasons, fits_badly, share_of
+from catalog.search.fit import (
+    FIRST,
+    Concept,
+    FitFeatures,
+    Reasons,
+    find_reasons,
+    fits_badly,
+    share_of,
+    weigh_share,
+)
 from catalog.search.job_words import JobWords
 from catalog.search.ranker import Features, RankedQuestion
 from catalog.search.scope import Scope
@@ -96,18 +105,23 @@ class Ranking:
             return FitFeatures()
         features = [self._find_features(self.question, hit.tool) for hit in self.hits[:FIRST]]
         nearest = heapq.nlargest(NEAREST, self.cosines.rephrased.values())
+        best_share = max((row.share for row in features), default=0.0)
+        clause_shares = [
+            weigh_share(clause, *self._terms_of(hit.tool))
+            for clause in self.question.clauses
+            for hit in self.hits[:FIRST]
+        ]
+        concepts = [concept for concept in self.question.concepts if concept.weight]
         return FitFeatures(
             share=features[0].share if features else 0.0,
-            best_share=max((row.share for row in features), default=0.0),
+            best_share=best_share,
+            clause_share=max((best_share, *clause_shares)),
             share_and_meaning=max((row.share * row.rephrased for row in features), default=0.0),
             nearest=max(self.cosines.typed.values(), default=0.0),
             nearest_ten=sum(nearest) / len(nearest) if nearest else 0.0,
             length=min(len(self.question.concepts), MAX_LENGTH) / ranker.MAX_CONCEPTS,
-            unmatched=sum(
-                1
-                for concept in self.question.concepts
-                if concept.weight and not (concept.terms or concept.groups)
-            ),
+            unmatched=sum(1 for concept in concepts if not (concept.terms or concept.groups)),
+            grouped=sum(1 for concept in concepts if concept.groups) / max(len(concepts), 1),
         )
 
     def _find_features(self, question: RankedQuestion, tool: int) -> Features:
@@ -152,7 +166,10 @@ def rank(
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
     act = ranker.find_act(asked.runs)
-    ranked_question = _describe_question(concepts, keyed_gains, scores, cosines, vectors, act)
+    ranked_question = replace(
+        _describe_question(concepts, keyed_gains, scores, cosines, vectors, act),
+        clauses=question.split_clauses(text, concepts),
+    )
     features: dict[int, Features] = {}
     if cosines.typed:
         scores, features = _add_meanings(scores, ranked_question, cosines, vectors, is_reranked=is_reranked)

@@ -64,20 +64,24 @@ class FitFeatures(NamedTuple):
 
     share, best_share: the part of the weight of the question that the first tool has, and the best of them,
     from 0 to 1.
+    clause_share: the best part of one clause; people explain in the others why they ask.
     share_and_meaning: the largest product of such a part and how close the rephrased meaning is.
     nearest: the closest meaning of all tools.
     nearest_ten: the mean of the ten closest meanings, rephrased: one tool is near by chance, ten are not.
     length: the number of concepts, as a part of eight.
     unmatched: the number of words that no tool has.
+    grouped: the part of the concepts that are everyday words of a trade.
     """
 
     share: float = 0.0
     best_share: float = 0.0
+    clause_share: float = 0.0
     share_and_meaning: float = 0.0
     nearest: float = 0.0
     nearest_ten: float = 0.0
     length: float = 0.0
     unmatched: float = 0.0
+    grouped: float = 0.0
 
 
 def find_reasons(
@@ -99,8 +103,11 @@ def find_reasons(
 
 def share_of(concepts: Sequence[Concept[Term]], name: Collection[Term], terms: Set[Term]) -> float:
     """Return the part of the question's weight that the tool has; 1 for a question too long to compare."""
-    if len(concepts) > _MAX_CONCEPTS:
-        return 1.0
+    return 1.0 if len(concepts) > _MAX_CONCEPTS else weigh_share(concepts, name, terms)
+
+
+def weigh_share(concepts: Sequence[Concept[Term]], name: Collection[Term], terms: Set[Term]) -> float:
+    """Return the part of the weight of the concepts that the tool has."""
     total = sum(concept.weight for concept in concepts)
     matched_weight = 0.0
     for concept in concepts:

@@ -1,9 +1,12 @@
 """From the words of a search to weighed terms. Pure: what the catalog knows comes in as arguments."""
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 
 from catalog.search import ranking, spelling, word_lists, words
 from catalog.search.fit import Concept
@@ -35,6 +38,11 @@ _GROUP, _FOREIGN_GROUP, _FOREIGN_ACT = 0.8, 1.5, 0.3
 _MANY_RUNS, _GROUP_AMONG_MANY = 8, 0.2
 # The first terms of a group are those of vendors. More of them hide what was typed.
 _REPHRASED_BY, _MAX_REPHRASED = 2, 6
+_CIRCUMSTANCES = Path(__file__).parent / "data" / "circumstances.txt"
+# Before "and" and the like a clause ends, too.
+_CLAUSE_END = re.compile(r"[,;:.!?()&/\u2013]|\s-+\s|\b(?=(?:and|but|because|before)\b)", re.IGNORECASE)
+# "20", "9am", "75k", "3rd", "12kg".
+_AMOUNT = re.compile(r"\d+[a-z]{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +202,11 @@ def find_concepts(
         grouped = {token for word in pieces for token in groups[word]}
         found_in = max((terms.found_in[term] for term in word_terms), default=0)
         weight = min(_MAX_WEIGHT, ranking.rarity(found_in, tool_count))
-        if _names_no_purpose(run.lower()):
-            weight = 0.0
-        elif not any(names_thing[word] for word in pieces) and word_lists.is_common(run.lower()):
-            weight *= _COMMON
+        if not any(names_thing[word] for word in pieces):
+            if _names_no_purpose(run.lower()):
+                weight = 0.0
+            elif word_lists.is_common(run.lower()):
+                weight *= _COMMON
         concepts.append(Concept(run, weight, _keys(word_terms), _keys(grouped)))
     known_weights = [concept.weight for concept in concepts if concept.terms or concept.groups]
     most = max(known_weights, default=_MAX_WEIGHT)
@@ -209,6 +218,16 @@ def find_concepts(
         else replace(concept, weight=0.0 if concept.word in names else min(concept.weight, most))
         for concept in concepts
     ]
+
+
+def split_clauses(text: str, concepts: Sequence[Concept[bytes]]) -> list[list[Concept[bytes]]]:
+    """Return the concepts of each clause that has several of them."""
+    runs_of_clauses = [set(words.runs(clause)) for clause in _CLAUSE_END.split(text[:MAX_LENGTH])]
+    clauses = [
+        [concept for concept in concepts if concept.weight and concept.word in runs]
+        for runs in runs_of_clauses
+    ]
+    return [clause for clause in clauses if len(clause) > 1]
 
 
 def _find_names(question: Question) -> frozenset[str]:
@@ -234,8 +253,16 @@ def rephrase(question: Question, text: str) -> str:
 
 
 def _names_no_purpose(word: str) -> bool:
-    """Return whether a word is a time, a number or a letter: "from A to B on Friday"."""
-    return word in words.TIMES or word.isdigit() or (len(word) == 1 and word.isascii())
+    """Return whether a word is a time, an amount, a name or a letter: "from A to B on Friday for 20kg"."""
+    is_letter = len(word) == 1 and word.isascii()
+    return is_letter or word in circumstances() or _AMOUNT.fullmatch(word) is not None
+
+
+@cache
+def circumstances() -> frozenset[str]:
+    """Return the shipped words for times, amounts, people and places."""
+    lines = _CIRCUMSTANCES.read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def _keys(terms: Collection[str]) -> frozenset[bytes]:

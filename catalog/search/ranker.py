@@ -87,6 +87,7 @@ class RankedQuestion:
     best_score, best_cosine: of the candidates.
     covered: the part of the weight of the question that the best tool by words has.
     act: "read", "create", "update", "delete", or "" for a question that names none.
+    clauses: the concepts in each clause that has several of them.
     """
 
     concepts: Sequence[Concept[bytes]]
@@ -95,6 +96,7 @@ class RankedQuestion:
     best_cosine: float
     covered: float
     act: str
+    clauses: Sequence[Sequence[Concept[bytes]]] = ()
 
     @cached_property
     def terms(self) -> frozenset[bytes]:

@@ -87,19 +87,6 @@ ASKING = frozenset(
         ),
     )
 )
-# Words for a time, without accents. A question that names one wants no tool about it.
-_TIMES = (
-    "monday tuesday wednesday thursday friday saturday sunday",
-    "january february march april may june july august september october november december",
-    "today tomorrow yesterday tonight morning afternoon evening night noon soon now early late again",
-    "week weekend month year day days weeks months years hour hours minute minutes",
-    "daily weekly monthly yearly every last next this",
-    "tmrw tmr tmw tomo tonite yr yrs wk wks mth hrs mins",
-    "montag dienstag mittwoch donnerstag freitag samstag sonntag heute morgen gestern woche monat jahr",
-    "lundi mardi mercredi jeudi vendredi samedi dimanche demain hier semaine mois",
-    "lunes martes miercoles jueves viernes sabado domingo hoy manana ayer semana mes ano",
-)
-TIMES = frozenset(word for line in _TIMES for word in line.split())
 # One action, many verbs, and the HTTP methods that vendors put into names.
 _ACTIONS = (
     "get fetch retrieve read show view lookup obtain display return",

@@ -1,6 +1,7 @@
 import pytest
 
 from catalog.search import question, words
+from catalog.search.fit import Concept
 from catalog.search.job_words import JobWords, parse
 from catalog.search.vocabulary import Known, Spelling
 
@@ -41,7 +42,7 @@ def test_words_that_only_ask_count_little_and_are_never_missed():
 def test_words_typed_in_a_hurry_ask_as_their_long_forms_do():
     terms = weigh("pls refill, whats left, cant wait")
     assert terms.unmatched == ["left", "wait"]
-    assert {"tmrw", "yrs"} <= words.TIMES
+    assert {"tmrw", "yrs"} <= question.circumstances()
 
 
 def test_another_verb_for_the_same_action_counts_a_little():
@@ -178,3 +179,27 @@ def test_a_word_that_no_tool_has_outweighs_none_that_some_have():
     )
     weights = {concept.word: concept.weight for concept in concepts}
     assert weights["amphora"] == weights["refill"]
+
+
+def concepts_of(text: str) -> tuple[question.Question, list[Concept[bytes]]]:
+    question_read = question.read(text)
+    known = known_words_of(question_read)
+    return question_read, question.find_concepts(
+        question_read, known, question.weigh(question_read, known, {}), 99
+    )
+
+
+@pytest.mark.parametrize("word", ["tmrw", "20kg", "75k", "seven", "leeds", "maria", "mrs"])
+def test_times_amounts_people_and_places_want_no_tool(word):
+    weights = {concept.word: concept.weight for concept in concepts_of(f"refill prescription {word}")[1]}
+    assert weights.pop(word) == 0
+    assert all(weights.values())
+
+
+def test_a_clause_has_several_concepts():
+    text = "what can I do with it, refill the prescription - delete email"
+    clauses = question.split_clauses(text, concepts_of(text)[1])
+    assert [[concept.word for concept in clause] for clause in clauses] == [
+        ["refill", "prescription"],
+        ["delete", "email"],
+    ]
