@@ -3,13 +3,12 @@
 from functools import lru_cache
 
 from django.conf import settings
-from django.urls import get_script_prefix, get_urlconf, reverse
+from django.urls import get_script_prefix, reverse
 
 
 def address_of(name: str, *arguments: str | int) -> str:
     """Return what Django's `reverse` returns. Raises NoReverseMatch."""
-    urlconf = get_urlconf() or settings.ROOT_URLCONF
-    return _build(name, tuple(map(str, arguments)), get_script_prefix(), urlconf)
+    return _build(name, tuple(map(str, arguments)), get_script_prefix(), settings.ROOT_URLCONF)
 
 
 @lru_cache(maxsize=5_000)

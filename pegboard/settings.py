@@ -218,6 +218,7 @@ TEMPLATES = [
                 "designer.context_processors.navigation",
             ],
             "builtins": ["pegboard.web.page_addresses"],
+            "libraries": {"i18n": "pegboard.web.page_words"},
         },
     }
 ]

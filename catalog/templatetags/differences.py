@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from django import template
 from django.utils.formats import number_format
@@ -17,7 +18,7 @@ from catalog.rules.diff import EFFECTS as EFFECT_ORDER
 from catalog.rules.diff import Change, SignatureDifference
 from catalog.rules.readable_diff import read_change
 from catalog.rules.word_diff import Pieces
-from catalog.templatetags.display import effect_word, shown, signed, tone
+from catalog.templatetags.display import effect_word, shown, signed, status, tone
 from core.numbered_pages import NumberedPage, page_of
 from core.page_addresses import address_of
 from core.readable_changes import ReadableChange, outline
@@ -130,28 +131,36 @@ def folded(changes: Sequence[Change], key: object) -> list[ReadableChange]:
     return [ReadableChange(sentence=f"{translated(first.sentence)}{more}", effect=first.effect, key=str(key))]
 
 
-@register.inclusion_tag("_status.html")
-def verdict(comparison: SignatureDifference) -> dict[str, str]:
+@register.simple_tag
+def verdict(comparison: SignatureDifference) -> SafeString:
     """Summarize all changes, for a user who decides about the new version."""
     effects, class_ = comparison.effects, comparison.class_
-    if {"breaks_callers", "breaks_readers"} <= effects:
-        return {"state": "breaking", "word": _("Breaking for agents")}
-    for name, word in (
-        ("breaks_callers", _("Breaking for agents")),
-        ("breaks_readers", _("Outputs may be missing")),
-    ):
-        if name in effects:
-            return {"state": "breaking", "word": word}
+    if "breaks_callers" in effects:
+        return status("breaking", _("Breaking for agents"))
+    if "breaks_readers" in effects:
+        return status("breaking", _("Outputs may be missing"))
     if class_ == "breaking":
-        return {"state": "breaking", "word": _("Needs more rights")}
+        return status("breaking", _("Needs more rights"))
     if "widens_risk" in effects:
         is_undecided = all(c.is_undecided for c in comparison.changes if c.effect == "widens_risk")
-        return {"state": "warning", "word": _("Compare first") if is_undecided else _("More risk")}
+        return status("warning", _("Compare first") if is_undecided else _("More risk"))
     if not effects - {"cosmetic"}:
-        return {"state": "none", "word": _("No effect") if effects else _("No changes")}
+        return status("none", _("No effect") if effects else _("No changes"))
     if class_ == "notice":
-        return {"state": "warning", "word": _("Read first")}
-    return {"state": "safe", "word": _("Safe")}
+        return status("warning", _("Read first"))
+    return status("safe", _("Safe"))
+
+
+@register.simple_tag(takes_context=True)
+def change_address(context: template.Context, change: ReadableChange) -> str:
+    """Return the query of this page with the change open."""
+    pairs = [
+        (name, value)
+        for name, values in context["request"].GET.lists()
+        if name not in ("change", "parts")
+        for value in values
+    ]
+    return f"?{urlencode([*pairs, ('change', change.key)])}"
 
 
 @register.simple_tag

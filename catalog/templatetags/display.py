@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Set
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 from django import template
 from django.db.models import Choices
@@ -24,6 +24,7 @@ from catalog.models import Translation
 from catalog.models.tools import ItemKind
 from catalog.models.vendors import EndpointStatus
 from catalog.rules.markdown import strip_markdown
+from catalog.search.fit import Reasons
 from catalog.search.job_words import ENGLISH, stem
 from catalog.search.progress import Progress
 from catalog.search.words import fold, parts
@@ -211,6 +212,11 @@ def shown(text: object) -> SafeString:
 _WORD = re.compile(r"[^\W_]+")
 
 
+@lru_cache(maxsize=10_000)
+def _stems_of(word: str) -> frozenset[str]:
+    return frozenset(stem(ENGLISH, part) for part in parts(fold(word)))
+
+
 @register.filter
 def shown_matched(text: str, matched: Set[str]) -> SafeString:
     """The text as `shown` has it, with the words marked that have one of these stems."""
@@ -218,7 +224,7 @@ def shown_matched(text: str, matched: Set[str]) -> SafeString:
         return shown(text)
     pieces, end = [], 0
     for word in _WORD.finditer(text):
-        if any(stem(ENGLISH, part) in matched for part in parts(fold(word.group()))):
+        if not _stems_of(word.group()).isdisjoint(matched):
             pieces += [shown(text[end : word.start()]), format_html("<mark>{}</mark>", shown(word.group()))]
             end = word.end()
     return mark_safe("".join([*pieces, shown(text[end:])]))  # noqa: S308 - every piece is escaped above
@@ -241,6 +247,26 @@ def brief(text: str, matched: Set[str] = frozenset()) -> SafeString:
     # The style cuts it and app.js repeats it on hover: fifty rows would send the same words twice.
     words = cut_short(strip_markdown(text[:MAX_READ]), BRIEF)
     return format_html('<div class="brief">{}</div>', shown_matched(words, matched))
+
+
+@register.simple_tag
+def reasons_found(reasons: Reasons | None) -> SafeString:
+    """Render why a tool was found, in one piece, because a list has 50 of them."""
+    if reasons is None:
+        return SafeString("")
+    parts = [
+        pattern % {name: ", ".join(words)}
+        for name, pattern, words in (
+            ("name", _("In its name: %(name)s"), reasons.name),
+            ("words", _("In its text: %(words)s"), reasons.words),
+            ("job_words", _("Same task: %(job_words)s"), reasons.job_words),
+        )
+        if words
+    ]
+    if not parts and reasons.meaning:
+        parts = [_("Similar meaning")]
+    spans = "".join(f"<span>{_escaped(part)}</span>" for part in parts)
+    return mark_safe(f'<p class="small muted why">{spans}</p>' if parts else "")  # noqa: S308 - escaped above
 
 
 @register.filter
@@ -279,7 +305,6 @@ def distance(moment: datetime) -> str:
     return _distance(timezone.now() - moment)
 
 
-@register.filter
 @register.filter
 def cut_short(text: str, length: int) -> str:
     """Truncate a text to one line at the end of a word."""
@@ -344,6 +369,12 @@ def status_word(choice: Choices, progress: Progress | None = None) -> SafeString
     if progress and not progress.is_complete and choice == EndpointStatus.OK:
         state, word = "running", progress.label
     return format_html('<span class="status is-{}">{}</span>', tone(state), word)
+
+
+@register.simple_tag
+def status(state: str, word: str) -> SafeString:
+    """Render a word beside the dot of its state, as `_status.html` does."""
+    return mark_safe(f'<span class="status is-{tone(state)}">{conditional_escape(word)}</span>')  # noqa: S308
 
 
 @register.simple_tag
