@@ -16,6 +16,17 @@ class SchemaBoundsError(ValueError):
         self.limit = limit
 
 
+def count_parts(schema: Any) -> int:
+    """Return the number of objects and arrays in a schema."""
+    waiting, parts = [schema], 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            parts += 1
+            waiting += value.values() if isinstance(value, dict) else value
+    return parts
+
+
 def require_bounds(schema: Any) -> None:
     """Raises SchemaBoundsError. Every object and array counts as a part."""
     level: list[Any] = [schema] if isinstance(schema, dict | list) else []

@@ -47,6 +47,8 @@ class SchemaDocument:
     _targets: dict[str, AnySchema] = field(default_factory=dict, repr=False)
     # By identity. The schema stays beside its level, so that no other one can get its id.
     _levels: dict[object, tuple[AnySchema, Level]] = field(default_factory=dict, repr=False)
+    # By identity of alternatives whose levels are above: whether each accepts only members that are listed.
+    closed_branches: dict[object, bool] = field(default_factory=dict, repr=False)
 
     def target(self, reference: str) -> AnySchema:
         """Return the target of a `$ref` of this document. Raises PointerError for any other reference."""
@@ -77,7 +79,8 @@ def read_document(schema: object, dialect: Dialect | None = None) -> SchemaDocum
         return SchemaDocument(schema, declared)
     writer = _InternalFormWriter(References(schema, declared))
     root = writer.write_root()
-    writer.cut_endless_references(root)
+    if writer.pending:
+        writer.cut_endless_references(root)
     return SchemaDocument(root, declared, tuple(writer.findings))
 
 

@@ -14,7 +14,7 @@ Direction = Literal["both", "request", "response"]
 # Returns the branches of one level that are followed.
 Choose = Callable[[Schema], Sequence[AnySchema]]
 # Alternatives inside alternatives; deeper ones close no object.
-MAX_DEPTH = 16
+MAX_DEPTH = 64
 MAX_APPLICABLE = 20_000
 
 
@@ -121,12 +121,16 @@ def _others(document: SchemaDocument, parts: Sequence[Schema], depth: int) -> An
         others = merge.both(others, closing[0] if closing else True)
         for keyword in ("anyOf", "oneOf"):
             branches = part.get(keyword, ()) if depth else ()
-            closed = [
-                _others(document, parts_of(document, branch), depth - 1) is False for branch in branches
-            ]
-            if closed and all(closed):
+            if branches and all(_is_closed(document, branch, depth - 1) for branch in branches):
                 return False
     return others
+
+
+def _is_closed(document: SchemaDocument, branch: AnySchema, depth: int) -> bool:
+    key = merge.identity(branch)
+    if key not in document.closed_branches:
+        document.closed_branches[key] = _others(document, parts_of(document, branch), depth) is False
+    return document.closed_branches[key]
 
 
 def applicable_parts(

@@ -6,6 +6,7 @@ and references back, as in every engine of linear time. re2: RE2 of Google.
 
 import re
 import warnings
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -14,10 +15,14 @@ import jsonschema_rs
 Dialect = Literal["ecma", "python", "linear", "re2"]
 # To compile a longer one takes too much time and memory; no dialect is claimed for it.
 MAX_PATTERN = 10_000  # characters
-_ENGINES: dict[Dialect, jsonschema_rs.FancyRegexOptions | jsonschema_rs.RegexOptions] = {
-    "ecma": jsonschema_rs.FancyRegexOptions(),
-    "linear": jsonschema_rs.RegexOptions(),
-    "re2": jsonschema_rs.RegexOptions(),
+MAX_BYTES = 10 * 1024 * 1024  # the engines' own limit
+# How many patterns of one schema are compiled with so many bytes at most. A pattern that needs more bytes is
+# compiled with the next limit, and one with 10 MB takes up to 60 ms.
+ATTEMPTS = ((20_000, 1_000), (500_000, 30), (MAX_BYTES, 4))
+_ENGINES: dict[Dialect, type[jsonschema_rs.FancyRegexOptions | jsonschema_rs.RegexOptions]] = {
+    "ecma": jsonschema_rs.FancyRegexOptions,
+    "linear": jsonschema_rs.RegexOptions,
+    "re2": jsonschema_rs.RegexOptions,
 }
 # A quantifier after another one, or an atomic group: no dialect here has either, but some engines do.
 _POSSESSIVE = re.compile(
@@ -31,7 +36,8 @@ MAX_RE2_REPETITIONS = 1_000
 
 
 @lru_cache(maxsize=2_000)
-def compiles(pattern: str, dialect: Dialect) -> bool:
+def compiles(pattern: str, dialect: Dialect, max_bytes: int = MAX_BYTES) -> bool:
+    """Return whether a pattern compiles, and takes at most so many bytes of memory."""
     if len(pattern) > MAX_PATTERN:
         return False
     if any(match["atomic"] or match["again"] for match in _POSSESSIVE.finditer(pattern)):
@@ -48,10 +54,25 @@ def compiles(pattern: str, dialect: Dialect) -> bool:
                 return False
         return True
     try:
-        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_ENGINES[dialect])
+        jsonschema_rs.Draft202012Validator(
+            {"pattern": pattern}, pattern_options=_ENGINES[dialect](size_limit=max_bytes)
+        )
     except jsonschema_rs.ValidationError:
         return False
     return True
+
+
+def unreadable_patterns(patterns: Iterable[str], dialects: Sequence[Dialect]) -> frozenset[str]:
+    """Return the patterns of one schema that do not compile in each dialect, or that are too many large ones
+    to be compiled."""
+    unreadable = list(dict.fromkeys(patterns))
+    for max_bytes, count in ATTEMPTS:
+        unreadable = [
+            pattern
+            for number, pattern in enumerate(unreadable)
+            if number >= count or not all(compiles(pattern, dialect, max_bytes) for dialect in dialects)
+        ]
+    return frozenset(unreadable)
 
 
 def _most_repetitions(pattern: str) -> int:

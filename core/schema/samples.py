@@ -16,6 +16,7 @@ from uuid import UUID
 from core.schema import merge, regular_expressions, sample_texts, subschemas, types, validation
 from core.schema.dialects import ANNOTATIONS, Schema, dialect_of, normalize_level
 from core.schema.references import References, UnresolvedReferenceError
+from core.schema.work import TooMuchWorkError, Work
 
 # The first tries choose optional parts at random; the last ones leave out every optional part.
 MAX_TRIES = 40
@@ -25,9 +26,8 @@ MAX_DEPTH = 6
 MAX_ITEMS = 3
 USUAL_FULLNESS = 0.7
 MAX_NODES = 5_000
-# The limit for all tries together. A part of a schema, a step of a pattern and 100 characters of a text
-# count one.
-MAX_WORK = 40_000
+MAX_WORK = 40_000  # of all tries for one value
+JUDGEMENTS_A_UNIT = 200  # of the validator
 MAX_TEXT = 20_000  # characters that a text has to have
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 # Keywords that apply to one type alone.
@@ -61,11 +61,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class UnmetSchemaError(Exception):
-    """No value was found that fits. why: a sentence."""
+    """No value was found that fits. why: a sentence. is_limited: the limit of work was reached."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, is_limited: bool = False) -> None:
         super().__init__(why)
-        self.why = why
+        self.why, self.is_limited = why, is_limited
 
 
 def generate(schema: Any, seed: int, *, fullness: float = USUAL_FULLNESS) -> Any:
@@ -73,52 +73,54 @@ def generate(schema: Any, seed: int, *, fullness: float = USUAL_FULLNESS) -> Any
 
     fullness: the probability of each optional member; with 0.0 every part is as small as the schema allows.
     """
-    ready = validation.checked(schema)
-    references = References(schema, dialect_of(schema))
-    reason, work = "", Work()
-    for attempt in range(MAX_TRIES):
-        # A schema that takes much work is tried with few optional parts before the limit is reached.
-        is_last = attempt >= MAX_TRIES - LAST_TRIES or work.done > MAX_WORK // 2
-        chance = Random(f"{seed}/{attempt}")  # noqa: S311 - makes examples up, protects nothing
-        maker = _Maker(references, chance, work, fullness=0.0 if is_last else fullness)
-        try:
-            value = maker.value(schema, 0, "")
-            faults = validation.faults(ready, value)
-        except _TooMuchError as error:
-            reason = reason or str(error)
-            break
-        except _NoValueError as error:
-            reason = reason or str(error)
-            continue
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError):
-            # A vendor may write a text in place of a number, or a schema that contains itself.
-            reason = reason or "A rule of the schema is not one of JSON Schema, or refers to itself."
-            continue
-        if not faults:
-            return value
-        place = ".".join(map(str, faults[0].path)) or "The value"
-        reason = f"{place} {faults[0].why}."
-    raise UnmetSchemaError(f"No answer could be made up that fits the output schema. {reason}".strip())
+    return Generator(schema, Work(MAX_WORK)).generate(seed, fullness)
+
+
+class Generator:
+    """Generates values that fit one schema, which is compiled once.
+
+    work: shared by all tries of all values.
+    """
+
+    def __init__(self, schema: Any, work: Work) -> None:
+        self.schema, self.work = schema, work
+        self.references = References(schema, dialect_of(schema))
+
+    def generate(self, seed: int, fullness: float = USUAL_FULLNESS) -> Any:
+        """Return the value of `generate`. Raises UnmetSchemaError."""
+        # Compiled schemas take much memory, so only their own cache keeps them.
+        ready, reason, is_limited = validation.checked(self.schema), "", False
+        for attempt in range(MAX_TRIES):
+            # A schema that takes much work is tried with few optional parts before the limit is reached.
+            is_last = attempt >= MAX_TRIES - LAST_TRIES or self.work.done > self.work.limit // 2
+            try:
+                value = self._write_value(f"{seed}/{attempt}", 0.0 if is_last else fullness)
+                self.work.count(validation.count_judgements(ready, value) // JUDGEMENTS_A_UNIT)
+                faults = validation.faults(ready, value)
+            except TooMuchWorkError:
+                reason, is_limited = reason or "It takes too much to make up.", True
+                break
+            except _NoValueError as error:
+                reason = reason or str(error)
+                continue
+            except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError):
+                # A vendor may write a text in place of a number, or a schema that contains itself.
+                reason = reason or "A rule of the schema is not one of JSON Schema, or refers to itself."
+                continue
+            if not faults:
+                return value
+            place = ".".join(map(str, faults[0].path)) or "The value"
+            reason = f"{place} {faults[0].why}."
+        why = f"No answer could be made up that fits the output schema. {reason}".strip()
+        raise UnmetSchemaError(why, is_limited=is_limited)
+
+    def _write_value(self, seed: str, fullness: float) -> Any:
+        chance = Random(seed)  # noqa: S311 - makes examples up, protects nothing
+        return _Maker(self.references, chance, self.work, fullness).value(self.schema, 0, "")
 
 
 class _NoValueError(Exception):
     """No value fits here, or none was found."""
-
-
-class _TooMuchError(Exception):
-    """The limit of work is reached."""
-
-
-class Work:
-    """The work for one value in all tries."""
-
-    def __init__(self) -> None:
-        self.done = 0
-
-    def count(self, much: int = 1) -> None:
-        self.done += much
-        if self.done > MAX_WORK:
-            raise _TooMuchError("It takes too much to make up.")
 
 
 class _Maker:
@@ -182,11 +184,21 @@ class _Maker:
         ]
         parts += self.condition(keywords)
         dependent = keywords.pop("dependentSchemas", {})
-        level = _join([keywords, *(self.settled(part, depth, trail) for part in parts)])
+        level = self.join([keywords, *(self.settled(part, depth, trail) for part in parts)])
         for name, rule in dependent.items():
             if name in level.get("required", ()):
-                level = _join([level, self.settled(rule, depth, trail)])
+                level = self.join([level, self.settled(rule, depth, trail)])
         return level
+
+    def join(self, levels: list[Schema]) -> Schema:
+        """Return one level with the rules of all, without rules that no keyword can state."""
+        if len(levels) == 1:
+            return levels[0]
+        self.work.count(sum(map(_count_members, levels)))
+        joined = merge.join(levels).schema
+        if joined.get("not") == {}:
+            raise _NoValueError("Two rules of the schema ask for different types or values.")
+        return joined
 
     def target(self, keyword: str, schema: Schema) -> Any:
         try:
@@ -422,11 +434,6 @@ def _exact(bound: types.Bound) -> Fraction:
     return Fraction(str(bound.value))
 
 
-def _join(levels: list[Schema]) -> Schema:
-    """Return one level with the rules of all, without rules that no keyword can state."""
-    if len(levels) == 1:
-        return levels[0]
-    joined = merge.join(levels).schema
-    if joined.get("not") == {}:
-        raise _NoValueError("Two rules of the schema ask for different types or values.")
-    return joined
+def _count_members(level: Schema) -> int:
+    """Return how much is compared where a level is joined: its keywords, and the members of each."""
+    return len(level) + sum(len(value) for value in level.values() if isinstance(value, dict | list))

@@ -226,6 +226,19 @@ def is_too_large(value: Any) -> bool:
     return depth > MAX_VALUE_DEPTH or size > MAX_VALUES
 
 
+def count_judgements(ready: CompiledSchema, value: Any) -> int:
+    """Return how many schemas at most are applied to parts of a value, 0 where it is not validated."""
+    depth, size = _extent(value)
+    if ready.validator is None or depth > MAX_VALUE_DEPTH or size > MAX_VALUES:
+        return 0
+    judgements = _most_judgements(ready, value, depth, size)
+    return int(judgements) if judgements <= MAX_JUDGED else 0
+
+
+def _most_judgements(ready: CompiledSchema, value: Any, depth: int, size: int) -> float:
+    return (size + len(canonical(value)) // CHARACTERS_A_PART) * ready.cost_at(depth)
+
+
 def faults(ready: CompiledSchema, value: Any) -> list[Fault]:
     """Return all faults of `value` that can be found. It must not be too large."""
     return faults_or_too_large(ready, value) or []
@@ -238,14 +251,10 @@ def faults_or_too_large(ready: CompiledSchema, value: Any) -> list[Fault] | None
         return None
     if ready.validator is None:
         return []
-    size += len(canonical(value)) // CHARACTERS_A_PART
-    # An upper bound on how often some schema applies to some part of the value.
-    max_judgements = size * ready.cost_at(depth)
-    if max_judgements > MAX_JUDGED:
+    judgements = _most_judgements(ready, value, depth, size)
+    if judgements > MAX_JUDGED or ready.validator.is_valid(value):
         return []
-    if ready.validator.is_valid(value):
-        return []
-    if max_judgements > MAX_EXPLAINED:
+    if judgements > MAX_EXPLAINED:
         return [Fault((), "does not fit the vendor's schema")]
     all_faults = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
     return list(islice(all_faults, MAX_FAULTS))

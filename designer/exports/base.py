@@ -194,6 +194,12 @@ class FormatLimits:
             )
             yield Remark("blocks", "no_common_arguments", name, message)
             return
+        if outcome.is_limited and not (outcome.has_common and has_other_warning):
+            message = (
+                f"“{name}” has inputs that are too large to be checked in this format. "
+                "Its vendor may refuse arguments that the format accepts."
+            )
+            yield Remark("warns", "not_checked", name, message)
         if outcome.refused and not has_other_warning:
             message = f"“{name}” accepts arguments in this format that its vendor refuses. {outcome.refused}."
             yield Remark("loses", "accepts_more", name, message)

@@ -3,8 +3,10 @@
 from itertools import count
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import structs
 
+from core.content_cache import ContentCache, digest, digest_once
 from core.schema import inlining, loops, spelling, subschemas
 from designer.exports import judge, rewriting, root_rules, schema, strict
 from designer.exports.contracts import Contract, Subset
@@ -52,19 +54,37 @@ class WrittenOutputs(NamedTuple):
     is_cut: bool = False
 
 
+class _EncodedInputs(NamedTuple):
+    """What was written, apart from its schema, which takes less memory as text."""
+
+    written: WrittenInputs
+    schema: bytes
+
+
+# A format writes a tool when its remarks are found, when it is exported and when its arguments are mapped.
+_written: ContentCache[_EncodedInputs] = ContentCache(size=50)
+
+
 def write(tool: Effective, contract: Contract) -> WrittenInputs:
     """Write the inputs as an object that the target accepts, as far as that is possible."""
+
+    def write_and_encode() -> _EncodedInputs:
+        written = _write(tool, contract)
+        return _EncodedInputs(written._replace(schema={}), msgspec.json.encode(written.schema))
+
+    if is_plain(tool):
+        return _write(tool, contract)
+    written, text = _written.get((digest_once(tool), digest(contract)), write_and_encode)
+    return written._replace(schema=msgspec.json.decode(text))
+
+
+def _write(tool: Effective, contract: Contract) -> WrittenInputs:
     if reserved := contract.rule("reserved_name"):
         tool = _renamed(tool, reserved.prefix)
     input_schema, below, is_cut, keywords = schema.of_inputs(tool), "", False, frozenset[str]()
     if not is_plain(tool):
         if contract.refuses_references or contract.keywords_at_top() & set(subschemas.REFERENCES):
-            # Few providers read an anchor, and none a reference at the top.
-            input_schema = loops.with_pointers(input_schema)
-            if any(subschemas.own_references(input_schema)):
-                input_schema = root_rules.flatten(input_schema)
-        if contract.refuses_references:
-            input_schema, is_cut = inlining.inlined(input_schema)
+            input_schema, is_cut = _resolve_references(input_schema, is_inlined=contract.refuses_references)
         rewritten = rewriting.rewrite(input_schema, contract)
         input_schema, keywords, is_cut = rewritten.schema, rewritten.keywords, is_cut or rewritten.is_cut
         if contract.keywords_at_top() & input_schema.keys():
@@ -80,6 +100,27 @@ def write(tool: Effective, contract: Contract) -> WrittenInputs:
         )
     broken = () if is_plain(tool) else tuple(judge.broken_rules(input_schema, contract))
     return WrittenInputs(tool, input_schema, below, is_cut=is_cut, keywords=keywords, broken=broken)
+
+
+# Several targets accept no references.
+_without_references: ContentCache[tuple[bytes, bool]] = ContentCache(size=20)
+
+
+def _resolve_references(input_schema: dict[str, Any], *, is_inlined: bool) -> tuple[dict[str, Any], bool]:
+    """Return the schema without references at its top, or without any, and whether a part accepts anything
+    in place of a reference."""
+
+    def resolve_and_encode() -> tuple[bytes, bool]:
+        # Few providers read an anchor, and none a reference at the top.
+        resolved, is_cut = loops.with_pointers(input_schema), False
+        if any(subschemas.own_references(resolved)):
+            resolved = root_rules.flatten(resolved)
+        if is_inlined:
+            resolved, is_cut = inlining.inlined(resolved)
+        return msgspec.json.encode(resolved), is_cut
+
+    text, is_cut = _without_references.get((digest(input_schema), is_inlined), resolve_and_encode)
+    return msgspec.json.decode(text), is_cut
 
 
 def _write_strict(written: WrittenInputs, subset: Subset) -> WrittenInputs:

@@ -47,8 +47,10 @@ def broken_name(name: str, contract: Contract) -> Rule | None:
     return rule if rule and not re.fullmatch(rule.pattern, name) else None
 
 
-def compiles_everywhere(pattern: str, rule: Rule) -> bool:
-    return all(regex_dialects.compiles(pattern, dialect) for dialect in rule.dialects)
+def unreadable_patterns(schema: Mapping[str, Any], rule: Rule) -> frozenset[str]:
+    """Return the regular expressions of a schema that do not compile in each dialect of the rule."""
+    patterns = (pattern for level in subschemas.walk(schema) for _, pattern in spelling.patterns_of(level))
+    return regex_dialects.unreadable_patterns(patterns, rule.dialects)
 
 
 def fault_of_schema(schema: Mapping[str, Any]) -> validation.Fault | None:
@@ -103,9 +105,10 @@ def _undeclared_required(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]
 
 
 def _regular_expressions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    unreadable = unreadable_patterns(schema, rule)
     for level in subschemas.walk(schema):
         for _, pattern in spelling.patterns_of(level):
-            if not compiles_everywhere(pattern, rule):
+            if pattern in unreadable:
                 yield f"has a regular expression that cannot be read (“{pattern[:60]}”)"
 
 

@@ -120,9 +120,10 @@ class _Editor:
             spelling.declare_required(schema)
 
     def leave_out_patterns(self, rule: Rule) -> None:
+        unreadable = judge.unreadable_patterns(self.schema, rule)
         for schema in subschemas.walk(self.schema):
             for keyword, pattern in list(spelling.patterns_of(schema)):
-                if judge.compiles_everywhere(pattern, rule):
+                if pattern not in unreadable:
                     continue
                 if keyword == "pattern":
                     self.leave_out(schema, keyword)

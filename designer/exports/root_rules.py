@@ -4,15 +4,27 @@ A reference or an `allOf` at the top becomes properties of the object, as far as
 meaning. Where it cannot, `inputs.write` moves the whole schema below one property, where any rule may be.
 """
 
+import msgspec
+
+from core.content_cache import ContentCache, digest
 from core.schema import Schema, SchemaBoundsError, read_document, spelling
 from designer.signatures import model_names
+
+# By the schema, as text, which takes less memory. Most formats flatten the same one.
+_flat_schemas: ContentCache[bytes] = ContentCache(size=20)
 
 
 def flatten(schema: Schema) -> Schema:
     """Return an equal schema with fewer rules at the top, in the internal form of `core.schema`.
 
-    The schema itself where nothing can be joined, and where a model would see an illegal name.
+    The schema as it is where nothing can be joined, and where a model would see an illegal name.
     """
+    text = _flat_schemas.get(digest(schema), lambda: msgspec.json.encode(_flatten(schema)))
+    flat: Schema = msgspec.json.decode(text)
+    return flat
+
+
+def _flatten(schema: Schema) -> Schema:
     try:
         document = read_document(schema)
     except SchemaBoundsError:

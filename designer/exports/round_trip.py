@@ -5,23 +5,31 @@ schema, and arguments that fit the vendor's schema are mapped into the format. T
 same values. If no value can be generated, nothing is proved.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from core.schema import read_document, samples, validation
+from core.content_cache import ContentCache, digest
+from core.schema import bounds, read_document, samples, validation
 from core.schema.samples import UnmetSchemaError
+from core.schema.work import TooMuchWorkError, Work
 from designer.exports import nulls
 from designer.exports.wire import UnfitError, Wire, arguments_for_the_vendor, whole_input
 from designer.signatures.effective import Effective, EffectiveInput, Hidden
 from protocols import parameters
 
+Tries = tuple[tuple[int, float], ...]
+# Units of work for the values of one schema.
+MAX_WORK = 6_000
 # Each as (seed, how full). Of an object with optional members, one value has most of them and one has none.
 USUAL_TRIES = ((1, samples.USUAL_FULLNESS), (2, 0.0))
 # Before a tool is left out, more values are tried, which take other branches.
 MORE_TRIES = tuple((seed, samples.USUAL_FULLNESS if seed % 2 else 0.0) for seed in range(3, 11))
+
+ALL_TRIES = (*USUAL_TRIES, *MORE_TRIES)
 
 
 class RoundTrip(msgspec.Struct, frozen=True):
@@ -30,11 +38,64 @@ class RoundTrip(msgspec.Struct, frozen=True):
     has_common: some arguments fit both schemas; None where too few could be made up.
     refused: why the vendor refuses arguments that the export accepts, "" where it refused none.
     is_expressible: the export accepts arguments that fit the vendor's schema; None where there were none.
+    is_limited: the limit of work was reached, so not all values were tried.
     """
 
     has_common: bool | None = None
     refused: str = ""
     is_expressible: bool | None = None
+    is_limited: bool = False
+
+
+class SampleSeries:
+    """The values of one schema for USUAL_TRIES and MORE_TRIES, each generated when it is first read.
+
+    All values share one limit of work, and their order is fixed, so they are the same for every reader.
+    is_too_large: the parts of the schema alone exceed the limit.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._lock = Lock()
+        # One value by try: empty where none was found, None from the limit on.
+        self._results: list[tuple[Any, ...] | None] = []
+        self._work = Work(MAX_WORK)
+        self._generator: samples.Generator | None = None
+        try:
+            self._work.count(bounds.count_parts(schema))
+            self._generator = samples.Generator(schema, self._work)
+            self.is_too_large = False
+        except TooMuchWorkError:
+            self.is_too_large = True
+
+    def is_limited(self, tries: Tries) -> bool:
+        """Return whether the limit was reached in these tries, which have been read."""
+        return any(
+            result is None and attempt in tries
+            for attempt, result in zip(ALL_TRIES, self._results, strict=False)
+        )
+
+    def read(self, tries: Tries) -> Iterator[Any]:
+        """Yield the values of consecutive tries, up to the first that cannot be generated."""
+        for attempt in tries:
+            number = ALL_TRIES.index(attempt)
+            with self._lock:
+                while len(self._results) <= number:
+                    self._results.append(self._generate(*ALL_TRIES[len(self._results)]))
+            if not (result := self._results[number]):
+                # Another try would take as long and fail as well.
+                return
+            yield result[0]
+
+    def _generate(self, seed: int, fullness: float) -> tuple[Any, ...] | None:
+        try:
+            if self._generator is None:
+                return None
+            return (self._generator.generate(seed, fullness),)
+        except UnmetSchemaError as error:
+            if not error.is_limited:
+                return ()
+            self._generator = None
+            return None
 
 
 class Exported(NamedTuple):
@@ -50,28 +111,42 @@ def check(tool: Effective, exported: Exported, *, is_quick: bool = True) -> Roun
     is_quick: stop at the first arguments that fit both schemas.
     """
     vendor_schema = write_vendor_schema(tool)
+    export_series, vendor_series = _read_series(exported.schema), _read_series(vendor_schema)
+    if export_series.is_too_large or vendor_series.is_too_large:
+        return RoundTrip(is_limited=True)
     vendor_check, export_check = validation.checked(vendor_schema), validation.checked(exported.schema)
     refusals: list[str] = []
     expressible: list[bool] = []
     for tries in (USUAL_TRIES, MORE_TRIES):
-        for value in _values(exported.schema, tries):
+        for value in export_series.read(tries):
             refusals.append(_find_refusal(tool, exported.names, vendor_check, value))
             if is_quick and not refusals[-1]:
                 return RoundTrip(has_common=True)
-        for value in _values(vendor_schema, tries):
+        for value in vendor_series.read(tries):
             arguments = _write_model_arguments(tool, exported, vendor_check, value)
             if arguments is not None:
                 expressible.append(not validation.faults(export_check, arguments))
-        if "" in refusals or any(expressible):
+        is_limited = export_series.is_limited(tries) or vendor_series.is_limited(tries)
+        if "" in refusals or any(expressible) or is_limited:
             break
     has_common = "" in refusals or any(expressible)
     return RoundTrip(
         # If no arguments that fit the vendor's schema could be generated, refused ones prove nothing about
         # others.
-        has_common=has_common if has_common or (refusals and expressible) else None,
+        has_common=has_common if has_common or (refusals and expressible and not is_limited) else None,
         refused=next(filter(None, refusals), ""),
         is_expressible=all(expressible) if expressible else None,
+        is_limited=is_limited,
     )
+
+
+# Each format reads values of the vendor's schema, and some formats write equal schemas. The size bounds the
+# memory of the largest values.
+_series: ContentCache[SampleSeries] = ContentCache(size=8)
+
+
+def _read_series(schema: Any) -> SampleSeries:
+    return _series.get(digest(schema), lambda: SampleSeries(schema))
 
 
 def write_vendor_schema(tool: Effective) -> Any:
@@ -89,15 +164,6 @@ def presets_of(tool: Effective) -> Mapping[str, Any]:
     return {
         declared.parameter.name: declared.preset for declared in all_inputs if declared.preset is not UNSET
     }
-
-
-def _values(schema: Any, tries: Sequence[tuple[int, float]]) -> Iterator[Any]:
-    for seed, fullness in tries:
-        try:
-            yield samples.generate(schema, seed, fullness=fullness)
-        except UnmetSchemaError:
-            # Another try would take as long and fail as well.
-            return
 
 
 def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.CompiledSchema, value: Any) -> str:

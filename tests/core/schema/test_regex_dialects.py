@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.schema import regex_dialects
 from core.schema.regex_dialects import MAX_PATTERN, compiles
 
 
@@ -33,3 +34,17 @@ def test_dialects_differ(pattern, dialects):
     assert {
         dialect for dialect in ("ecma", "python", "linear", "re2") if compiles(pattern, dialect)
     } == dialects
+
+
+def test_only_some_large_patterns_of_a_schema_are_compiled(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(
+        regex_dialects, "compiles", lambda pattern, dialect, limit: compiled.append(limit) or len(pattern) < 9
+    )
+
+    patterns = [*(f"^large{n:03}$" for n in range(2_000)), "^small$"]
+
+    unreadable = regex_dialects.unreadable_patterns(patterns, ["ecma"])
+
+    assert [compiled.count(limit) for limit, _ in regex_dialects.ATTEMPTS] == [1_000, 30, 4]
+    assert regex_dialects.unreadable_patterns(["^small$", *patterns], ["ecma"]) == unreadable - {"^small$"}

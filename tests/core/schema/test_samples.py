@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.schema import sample_texts, samples, validation
-from core.schema.samples import Work
+from core.schema.work import Work
 
 ORDER = {
     "type": "object",
@@ -128,13 +128,15 @@ def test_texts_match_their_pattern(pattern):
     vendor_pattern = re.compile(pattern.replace("(?<y", "(?P<y").replace("(?<m", "(?P<m"))
 
     for seed in range(50):
-        assert vendor_pattern.search(sample_texts.text(pattern, Random(seed), Work().count))
+        assert vendor_pattern.search(sample_texts.text(pattern, Random(seed), Work(samples.MAX_WORK).count))
 
 
 @given(st.integers(0, 40), st.integers(0, 3), st.integers(0, 10**6))
 @pytest.mark.parametrize("pattern", ["^a*$", "^(ab?)+c{0,60}$", "^(x(yz){0,20})?[0-9]{0,50}$", "^(a|b+|c)*$"])
 def test_a_text_is_as_long_as_it_has_to_be(pattern, shortest, more, seed):
-    sample = sample_texts.text(pattern, Random(seed), Work().count, shortest, shortest + 5 + more)
+    sample = sample_texts.text(
+        pattern, Random(seed), Work(samples.MAX_WORK).count, shortest, shortest + 5 + more
+    )
 
     assert re.search(pattern, sample)
     assert shortest <= len(sample) <= shortest + 5 + more
@@ -145,13 +147,13 @@ def test_a_text_is_as_long_as_it_has_to_be(pattern, shortest, more, seed):
 )
 def test_a_pattern_of_another_kind_is_refused(pattern):
     with pytest.raises(sample_texts.UnwritablePatternError):
-        [sample_texts.text(pattern, Random(seed), Work().count) for seed in range(30)]
+        [sample_texts.text(pattern, Random(seed), Work(samples.MAX_WORK).count) for seed in range(30)]
 
 
 @given(st.text(max_size=60))
 def test_any_text_as_a_pattern_ends(pattern):
     with contextlib.suppress(sample_texts.UnwritablePatternError):
-        sample_texts.text(pattern, Random(1), Work().count)
+        sample_texts.text(pattern, Random(1), Work(samples.MAX_WORK).count)
 
 
 KEYWORDS = """

@@ -116,6 +116,22 @@ def test_tool_without_common_arguments_is_left_out_with_the_reason(name):
     assert [(remark.level, remark.code) for remark in result.blocking] == [("blocks", "no_common_arguments")]
 
 
+def test_a_tool_that_is_too_large_is_not_called_checked():
+    vendors = {"type": "object", "allOf": [{"properties": {f"p{n}": A}} for n in range(round_trip.MAX_WORK)]}
+    outcome = check("gemini", vendors)
+    assert (outcome.has_common, outcome.is_limited) == (None, True)
+    result = carried(make_release(signature_of(vendors)), FORMATS["gemini"].limits)
+    assert ("warns", "not_checked") in [(remark.level, remark.code) for remark in result.remarks]
+
+
+def test_values_are_the_same_whichever_format_reads_them_first():
+    series, other = round_trip.SampleSeries(T), round_trip.SampleSeries(T)
+    last = list(series.read(round_trip.MORE_TRIES))
+    values = list(other.read(round_trip.USUAL_TRIES)), list(other.read(round_trip.MORE_TRIES))
+    assert (list(series.read(round_trip.USUAL_TRIES)), last) == values
+    assert len(last) == len(round_trip.MORE_TRIES)
+
+
 def test_same_tool_gives_the_same_outcome():
     assert check("openai-strict", T) == check("openai-strict", T)
 
