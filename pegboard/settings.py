@@ -218,7 +218,7 @@ TEMPLATES = [
                 "designer.context_processors.navigation",
             ],
             "builtins": ["pegboard.web.page_addresses"],
-            "libraries": {"i18n": "pegboard.web.page_words"},
+            "libraries": {"form_fields": "pegboard.web.form_fields", "i18n": "pegboard.web.page_words"},
         },
     }
 ]

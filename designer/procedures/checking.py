@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from core.compiled_queries import CompiledQuery, named_value
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
 from designer.procedures import broken_lines, issues, lint, references, vocabulary
@@ -36,11 +38,17 @@ def check_agent(
     `pinned_signatures.read_items`, if they were read.
     """
     pins = pinned_signatures.read_items([agent]) if pins is None else pins
-    stored = {procedure.pk: procedure.text for procedure in Procedure.objects.live().filter(agent=agent)}
+    stored = dict(_stored_texts().rows(agent=agent.pk))
     texts = stored | dict(typed or {})
     # An edited text uses names for what the stored text refers to by id, including removed things.
     names = vocabulary.vocabulary_of(agent, texts=[*stored.values(), *texts.values()], pins=pins)
     return check_texts(agent, user, texts, names, pins)
+
+
+@cache
+def _stored_texts() -> CompiledQuery[tuple[int, str]]:
+    rows = Procedure.objects.live().filter(agent=named_value("agent"))
+    return CompiledQuery(rows.values_list("pk", "text"))
 
 
 def check_texts(

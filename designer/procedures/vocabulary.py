@@ -52,7 +52,7 @@ def vocabulary_of(
     removed_ids = {int(pin_id) for text in texts for pin_id in _PINS_NAMED.findall(text)} - {
         pin.pk for pin in pins
     }
-    removed = Pin.objects.filter(agent=agent, pk__in=removed_ids) if removed_ids else Pin.objects.none()
+    removed = Pin.objects.filter(agent=agent, pk__in=removed_ids) if removed_ids else ()
     agent_transfers = transfers.transfers_from([agent])
     child_ids = {agent.pk: [transfer.child_id for transfer in agent_transfers]}
     return build_vocabulary(

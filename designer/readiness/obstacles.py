@@ -20,7 +20,7 @@ from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, U
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import CompiledQuery, is_any_of, named_value
 from core.outbound.errors import printable
 from designer.agents import agent_vendors
 from designer.agents.agent_vendors import AllowedVendors
@@ -137,8 +137,13 @@ def in_default_environment(agent: Agent, document: ReleaseDocument) -> list[Read
 
 
 def default_place(agent: Agent) -> CallEnvironment | None:
-    rows = Environment.objects.filter(agent=agent.pk, is_default=True)
-    return next((CallEnvironment(*row) for row in rows.values_list("pk", "name", "is_default")), None)
+    return next((CallEnvironment(*row) for row in _default_places().rows(agent=agent.pk)), None)
+
+
+@cache
+def _default_places() -> CompiledQuery[tuple[int, str, bool]]:
+    rows = Environment.objects.filter(agent=named_value("agent"), is_default=True)
+    return CompiledQuery(rows.values_list("pk", "name", "is_default"))
 
 
 def of_tools(

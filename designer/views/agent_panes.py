@@ -34,6 +34,17 @@ def _pins() -> CompiledQuery[Pin]:
     return CompiledQuery(pending_work.with_newer(rows).select_related(*joined).defer("version__raw", *texts))
 
 
+@cache
+def _children() -> CompiledQuery[Agent]:
+    rows = Agent.objects.live().filter(parent=named_value("parent"))
+    return CompiledQuery(rows.select_related("transfer").order_by("name"))
+
+
+@cache
+def _procedures() -> CompiledQuery[Procedure]:
+    return CompiledQuery(Procedure.objects.live().filter(agent=named_value("agent")).defer("text"))
+
+
 def pane_context(
     agent: Agent,
     *,
@@ -51,7 +62,7 @@ def pane_context(
     every_line = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
     lines = [line for line in every_line if line["pin"].tool.kind == ItemKind.TOOL]
     context_lines = [line for line in every_line if line["pin"].tool.kind != ItemKind.TOOL]
-    below = list(agent.children.live().select_related("transfer").order_by("name"))
+    below = _children().rows(parent=agent.pk)
     active = [child for child in below if not child.archived_at]
     handed = [
         {"transfer": row, "tokens": _of_transfer(row, in_format)} for row in (c.transfer for c in active)
@@ -69,7 +80,7 @@ def pane_context(
         ],
         "is_in_panes": True,
         "total": sum(row["tokens"] or 0 for row in (*lines, *handed)),
-        "procedures": Procedure.objects.live().filter(agent=agent).defer("text"),
+        "procedures": _procedures().rows(agent=agent.pk),
         "chosen": pane,
         "counted": in_format.format if in_format else shown_tools.USUAL,
         "held_count": sum(review.tone == "bad" for review in reviews.values()),

@@ -1,12 +1,14 @@
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from core.compiled_queries import CompiledQuery, named_value
 from designer.agents import agent_budgets, agent_vendors, agents
 from designer.files import agent_copies
 from designer.forms.agents import AgentEditForm, CopyAgentForm, NewAgentForm, TokenLimitForm
@@ -20,7 +22,7 @@ from designer.views.chosen_agent import find_agent
 from people import teams
 from people.forms import show_errors
 from people.models import Role
-from people.permissions import person, requires, requires_post
+from people.permissions import any_user, person, requires, requires_post
 
 PARTS_SHOWN = 11
 
@@ -59,8 +61,11 @@ def agent_list(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def agent(request: HttpRequest, slug: str) -> HttpResponse:
-    rows = Agent.objects.live().visible_to(person(request)).with_counts()
-    row = get_object_or_404(rows.select_related("parent", "team", "token_limit"), slug=slug)
+    user = person(request)
+    rows = _agents_with_counts(Role(user.role)).rows(slug=slug, user=user.pk)
+    if not rows:
+        raise Http404
+    row = rows[0]
     last_agent.remember(request, row)
     drafts.with_is_changed([row])
     text_format = shown_tools.TEXTS.get(request.GET.get("format", ""))
@@ -95,6 +100,12 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
         "in_format": in_format,
     }
     return render(request, "designer/agent.html", context)
+
+
+@cache
+def _agents_with_counts(role: Role) -> CompiledQuery[Agent]:
+    rows = Agent.objects.live().visible_to(any_user(role)).with_counts().filter(slug=named_value("slug"))
+    return CompiledQuery(rows.select_related("parent", "team", "token_limit"))
 
 
 @requires(Role.DESIGNER)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -21,6 +22,7 @@ from catalog.search.tool_query import Query
 from catalog.templatetags.display import cut_short
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
+from core.compiled_queries import CompiledQuery, named_value
 from core.errors import DomainError
 from core.readable_changes import ReadableChange, describe_change
 from designer.agents import agent_vendors
@@ -38,7 +40,7 @@ from designer.views import agent_panes
 from designer.views.chosen_agent import find_agent
 from people.audit import edit_conflicts
 from people.models import Role, User
-from people.permissions import person, requires, requires_post
+from people.permissions import any_user, person, requires, requires_post
 from protocols.signature import Parameter
 
 # Another user's draft that is older than this is no sign that the user is at work.
@@ -463,9 +465,15 @@ def _state_of(row: Procedure, number: int) -> str:
 
 
 def _procedure(request: HttpRequest, slug: str, procedure: str) -> Procedure:
-    rows = (
-        Procedure.objects.live()
-        .visible_to(person(request))
-        .select_related("agent__team", "agent__parent", "updated_by")
-    )
-    return get_object_or_404(rows, agent__slug=slug, slug=procedure)
+    user = person(request)
+    rows = _visible_procedures(Role(user.role)).rows(agent=slug, procedure=procedure, user=user.pk)
+    if rows:
+        return rows[0]
+    raise Http404
+
+
+@cache
+def _visible_procedures(role: Role) -> CompiledQuery[Procedure]:
+    rows = Procedure.objects.live().visible_to(any_user(role))
+    rows = rows.filter(agent__slug=named_value("agent"), slug=named_value("procedure"))
+    return CompiledQuery(rows.select_related("agent__team", "agent__parent", "updated_by"))

@@ -35,7 +35,9 @@ def names_by_endpoint(endpoints: Collection[Endpoint]) -> dict[int, list[str]]:
     """The same for several, in one query."""
     origins = {endpoint.pk: origin_of(endpoint.credential_url, may_ask=True) for endpoint in endpoints}
     names: dict[int, list[str]] = {}
-    rows = EndpointSecret.objects.filter(endpoint__in=origins) if origins else EndpointSecret.objects.none()
+    if not origins:
+        return names
+    rows = EndpointSecret.objects.filter(endpoint__in=origins)
     for endpoint, name, origin in rows.values_list("endpoint", "name", "origin"):
         if origin == origins[endpoint]:
             names.setdefault(endpoint, []).append(name)

@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django import template
+from django.forms import BoundField
 from django.forms.renderers import DjangoTemplates
 from django.http import HttpRequest
 from django.utils.html import conditional_escape as escape
-from django.utils.safestring import mark_safe
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from catalog.templatetags.display import icon
+
+register = template.Library()
 
 WIDGETS = "django/forms/widgets/"
 SELECT, TEXT_AREA = f"{WIDGETS}select.html", f"{WIDGETS}textarea.html"
@@ -54,3 +61,31 @@ def _attributes(attributes: Mapping[str, Any]) -> str:
         for name, value in attributes.items()
         if value is not False
     )
+
+
+@register.simple_tag(takes_context=True)
+def labelled_field(context: template.Context, field: BoundField) -> SafeString:
+    """Render a field with its label, hint and errors: what `_field.html` describes."""
+    if field.is_hidden:
+        return SafeString(field)
+    is_checkbox = field.widget_type == "checkbox"
+    tag = "fieldset" if field.use_fieldset else "div"
+    control = str(field)
+    name, identifier = escape(field.label), escape(field.id_for_label)
+    if is_checkbox:
+        head = f'{control}<label for="{identifier}">{name}</label>'
+    elif field.use_fieldset:
+        head = f"<legend>{name}</legend>"
+    else:
+        hidden = ' class="visually-hidden"' if context.get("hide_label") else ""
+        is_needed = field.field.required or field.widget_type == "select" or context.get("is_asked")
+        mark = "" if is_needed else f' <span class="optional">{escape(_("optional"))}</span>'
+        head = f'<label for="{identifier}"{hidden}>{name}{mark}</label>'
+    hint = f'<p class="hint" id="{field.auto_id}_helptext">{escape(field.help_text)}</p>'
+    errors = "".join(
+        f'<p class="field-error" id="{field.auto_id}_error">{icon("bad")}{escape(str(error))}</p>'
+        for error in field.errors
+    )
+    parts = (head, hint if field.help_text else "", "" if is_checkbox else control, errors)
+    html = f'<{tag} class="field{" is-check" if is_checkbox else ""}">{"".join(parts)}</{tag}>'
+    return mark_safe(html)  # noqa: S308 - every value is escaped above
