@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 from psycopg import errors, generators
 from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap, PyFormat, Transformer
@@ -29,6 +29,7 @@ from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.datetime import TimestamptzLoader
 
+from core.db_errors import QueryDeadlineError
 from core.server_session import mark_as_pooled, session_of
 
 Rows = list[tuple[Any, ...]]
@@ -61,16 +62,33 @@ def run_prepared(sql: str, values: Values) -> Rows:
     return rows
 
 
-def run_together(*statements: tuple[str, Values], is_checked: bool = True) -> list[Rows]:
+def read_prepared(sql: str, values: Values) -> Rows:
+    """Return the rows of a constant statement that writes nothing, as `run_prepared` does.
+
+    The first statement of a request checks the connection, which takes a round trip. This one is the check:
+    if the server has closed the connection meanwhile, it runs again on a new one.
+    """
+    django_connection: Any = connections[DEFAULT_DB_ALIAS]  # its types lack the check
+    is_unchecked = not (django_connection.health_check_done or django_connection.in_atomic_block)
+    django_connection.health_check_done = True
+    try:
+        return run_prepared(sql, values)
+    except OperationalError as error:
+        line = django_connection.connection
+        is_closed = line is not None and line.closed and not isinstance(error.__cause__, QueryDeadlineError)
+        if not (is_unchecked and is_closed):
+            raise
+        django_connection.close()
+        return run_prepared(sql, values)
+
+
+def run_together(*statements: tuple[str, Values]) -> list[Rows]:
     """Run the statements in one round trip and return the rows of each. Each sees the effects of those before
     it and the commits of others. Outside of a transaction they are one transaction: if one fails, all are
     undone.
-
-    is_checked: check the connection first. Without the check it may be closed, which raises.
     """
     django_connection = connections[DEFAULT_DB_ALIAS]
-    if is_checked:
-        django_connection.close_if_health_check_failed()
+    django_connection.close_if_health_check_failed()
     django_connection.ensure_connection()
     django_connection.validate_no_broken_transaction()
     line: psycopg.Connection[Any] = django_connection.connection

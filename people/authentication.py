@@ -9,7 +9,7 @@ from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
-from core.prepared_statements import run_prepared
+from core.prepared_statements import read_prepared
 from core.public_url import foreign_page_message, is_foreign_page
 from people.models import ApiKey, User
 
@@ -61,7 +61,7 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
 
     def find_key(self, digest: str, request: HttpRequest | Request) -> ApiKey | None:
         """Return the key with its owner. A subclass may read more in the same round trip."""
-        rows = run_prepared(_FIND, [digest])
+        rows = read_prepared(_FIND, [digest])
         return build_key(rows[0]) if rows else None
 
     def authenticate_header(self, request: Request) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from core.prepared_statements import run_prepared, run_together
+from core.prepared_statements import read_prepared, run_prepared
 from designer.models import AGENTS_OF_KEY, Agent, CallEnvironment, Release, Retirement
 from designer.releases import channels, receipts
 from people.authentication import KEY_COLUMN_COUNT, KEY_COLUMNS, KEY_TABLES, LAST_USE_INTERVAL, build_key
@@ -117,7 +117,7 @@ def find_key_and_release(key_digest: str, slug: str, name: str) -> tuple[ApiKey 
     if (condition := release_conditions(name)) is None:
         condition = {"number": -1}
     values = {**condition, "slug": slug, "key": key_digest}
-    rows = run_prepared(_with_condition(_FIND_KEY, *condition), values)
+    rows = read_prepared(_with_condition(_FIND_KEY, *condition), values)
     if not rows:
         return None, None
     key_columns, release_columns = rows[0][:KEY_COLUMN_COUNT], rows[0][KEY_COLUMN_COUNT:]
@@ -190,7 +190,7 @@ def find_read_access(read: ReleaseRead) -> ReadAccess | None:
         "receipts_since": now - receipts.WRITE_INTERVAL,
     }
     try:
-        (rows,) = run_together((_with_condition(_FIND_READ_ACCESS, *condition), values), is_checked=False)
+        rows = read_prepared(_with_condition(_FIND_READ_ACCESS, *condition), values)
     except DatabaseError:
         # The database may be unavailable: the view finds out and reports it.
         connection.close()

@@ -4,36 +4,58 @@ This only decides how long to wait. The parser of the web server reads the bytes
 requests (RFC 9112).
 """
 
+import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from typing import IO
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CHUNK_LINE_BYTES = 8 * 1024
-# A larger body is written to a temporary file.
+# A larger request is written to a temporary file.
 IN_MEMORY_BYTES = 256 * 1024
 END_OF_HEAD = b"\r\n\r\n"
+# The headers that tell where the body ends (RFC 9112, section 6.3).
+_LENGTH = re.compile(rb"\r\n[ \t]*content-length[ \t]*:([^\r]*)", re.IGNORECASE)
+_CODING = re.compile(rb"\r\n[ \t]*transfer-encoding[ \t]*:", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
 class RequestHead:
-    """The request line and the headers, by their names in lower case."""
+    """The request line and the headers. text: their bytes, without the empty line.
 
-    method: str
-    path: str
-    headers: Mapping[str, str]
+    Most requests arrive at once, and nobody asks for the names and values of their headers.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self.is_chunked = _CODING.search(text) is not None
+
+    @cached_property
+    def _request_line(self) -> list[str]:
+        return self._text.lstrip(b"\r\n").partition(b"\r\n")[0].decode("latin-1").split(" ")
+
+    @property
+    def method(self) -> str:
+        return self._request_line[0]
+
+    @property
+    def path(self) -> str:
+        return "".join(self._request_line[1:2]).partition("?")[0]
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """By their names in lower case."""
+        lines = self._text.lstrip(b"\r\n").decode("latin-1").split("\r\n")[1:]
+        pairs = (line.partition(":") for line in lines)
+        return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
     @cached_property
     def body_length(self) -> int | None:
         """The length in bytes; None for a chunked body and for an invalid Content-Length."""
-        length = self.headers.get("content-length", "0")
-        return None if self.is_chunked or not (length.isascii() and length.isdigit()) else int(length)
-
-    @property
-    def is_chunked(self) -> bool:
-        return "transfer-encoding" in self.headers
+        lengths = _LENGTH.findall(self._text)
+        length = lengths[-1].strip() if lengths else b"0"
+        return None if self.is_chunked or not length.isdigit() else int(length)
 
     @property
     def waits_for_continue(self) -> bool:
@@ -53,22 +75,18 @@ class RequestBuffer:
         self._max_body, self._body = max_body, 0
         self._head_bytes = bytearray()
         self._chunks: ChunkScanner | None = None
-        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115
+        self._file: IO[bytes] = BytesIO()
 
     def feed(self, piece: bytes) -> None:
         self.has_begun = self.has_begun or bool(piece)
-        self._file.write(piece)
+        self._write(piece)
         if self.head is None:
             self._head_bytes += piece
             end = self._head_bytes.find(END_OF_HEAD)
             if end < 0:
                 self.is_complete = len(self._head_bytes) > MAX_HEAD_BYTES
                 return
-            first, *lines = bytes(self._head_bytes[:end]).decode("latin-1").lstrip("\r\n").split("\r\n")
-            method, _, target = first.partition(" ")
-            pairs = (line.partition(":") for line in lines)
-            headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-            self.head = RequestHead(method, target.partition(" ")[0].partition("?")[0], headers)
+            self.head = RequestHead(bytes(self._head_bytes[:end]))
             piece = bytes(self._head_bytes[end + len(END_OF_HEAD) :])
             self._chunks = ChunkScanner() if self.head.is_chunked else None
             self._head_bytes.clear()
@@ -82,6 +100,13 @@ class RequestBuffer:
             self.is_whole = length is not None and self._body >= length
             is_refused = length is None or length > self._max_body
         self.is_complete = self.is_whole or is_refused or self._body > self._max_body
+
+    def _write(self, piece: bytes) -> None:
+        # tempfile.SpooledTemporaryFile does the same; each of its calls takes as long as these lines.
+        if isinstance(self._file, BytesIO) and self._file.tell() + len(piece) > IN_MEMORY_BYTES:
+            in_memory, self._file = self._file, tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+            self._file.write(in_memory.getvalue())
+        self._file.write(piece)
 
     def bytes_so_far(self) -> IO[bytes]:
         """Return the file with all bytes from the beginning. Nothing can be fed afterwards."""

@@ -3,10 +3,18 @@ from itertools import product
 
 import psycopg
 import pytest
-from django.db import DataError, IntegrityError, OperationalError, connection, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    DataError,
+    IntegrityError,
+    OperationalError,
+    connection,
+    connections,
+    transaction,
+)
 
 from core import prepared_statements
-from core.prepared_statements import run_prepared, run_together
+from core.prepared_statements import read_prepared, run_prepared, run_together
 
 ADD = "INSERT INTO catalog_callid (key, digest) VALUES (%s, %s)"
 COUNT = "SELECT count(*) FROM catalog_callid WHERE digest LIKE %(like)s OR digest = %(like)s"
@@ -128,3 +136,45 @@ def test_statements_that_fail_leave_no_plans_behind():
             run_together((ADD, [key, "2"]), (COUNT, {"like": "2"}))
 
     assert planned().count(add) == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_is_the_check_of_its_connection(monkeypatch):
+    wrapper = connections[DEFAULT_DB_ALIAS]
+    wrapper.ensure_connection()
+    monkeypatch.setattr(wrapper, "health_check_enabled", True)
+    monkeypatch.setattr(wrapper, "health_check_done", False)
+    checks = []
+    monkeypatch.setattr(wrapper, "is_usable", lambda: checks.append("asked") or True)
+
+    assert read_prepared("SELECT 1", []) == run_prepared("SELECT 1", []) == [(1,)]
+
+    assert checks == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_on_a_closed_connection_runs_again_on_a_new_one():
+    ((process,),) = run_prepared("SELECT pg_backend_pid()", [])
+    with psycopg.connect(connection.connection.info.dsn, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", [process])
+    connection.health_check_done = False
+
+    ((later_process,),) = read_prepared("SELECT pg_backend_pid()", [])
+
+    assert later_process != process
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_that_fails_on_an_open_connection_is_not_repeated(monkeypatch):
+    ran = []
+    run = prepared_statements.run_prepared
+    monkeypatch.setattr(prepared_statements, "run_prepared", lambda *args: ran.append(args) or run(*args))
+    connection.health_check_done = False
+
+    run_prepared("SET statement_timeout = 50", [])
+
+    with pytest.raises(OperationalError):
+        read_prepared("SELECT pg_sleep(5)", [])
+    connection.close()
+
+    assert len(ran) == 1

@@ -22,7 +22,7 @@ def new_key() -> str:
 
 
 def head(key: str, path: str = "/api/v1/agents/") -> RequestHead:
-    return RequestHead("POST", path, {"authorization": f"Bearer {key}"})
+    return RequestHead(f"POST {path} HTTP/1.1\r\nAuthorization: Bearer {key}".encode())
 
 
 def test_a_key_that_was_found_is_believed_for_a_minute(monkeypatch):

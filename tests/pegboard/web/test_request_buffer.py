@@ -1,8 +1,10 @@
 """The end of a request is found, however its bytes are cut."""
 
+from io import BytesIO
+
 import pytest
 
-from pegboard.web.request_buffer import MAX_HEAD_BYTES, RequestBuffer
+from pegboard.web.request_buffer import MAX_HEAD_BYTES, RequestBuffer, RequestHead
 
 HEAD = b"POST /a?b HTTP/1.1\r\nHost: x\r\n"
 WHOLE = [
@@ -50,3 +52,20 @@ def test_the_path_of_a_request_has_no_query():
     assert (head.method, head.path, head.body_length, head.waits_for_continue) == ("POST", "/a", 5, True)
     assert not buffer.is_complete
     buffer.close()
+
+
+def test_a_large_request_is_written_to_a_file_without_losing_a_byte():
+    request = HEAD + b"Content-Length: 900000\r\n\r\n" + bytes(range(250)) * 3_600
+    buffer = RequestBuffer(1_000_000)
+    for offset in range(0, len(request), 65_536):
+        buffer.feed(request[offset : offset + 65_536])
+    assert buffer.is_whole
+    assert not isinstance(buffer.bytes_so_far(), BytesIO)
+    assert buffer.bytes_so_far().read() == request
+    buffer.close()
+
+
+def test_a_header_is_found_by_its_name_in_any_case_and_not_in_another_value():
+    head = RequestHead(b"GET / HTTP/1.1\r\nX: content-length: 9\r\nCONTENT-LENGTH : 4\r\nx-Api-KEY:  k ")
+    assert (head.body_length, head.is_chunked) == (4, False)
+    assert head.headers["x-api-key"] == "k"

@@ -390,10 +390,14 @@ def test_each_request_has_its_log_line(site, release, caplog, read_name):
 
 
 def test_view_reports_an_unavailable_database(site, monkeypatch):
-    def fail(*_, **__):
-        raise OperationalError("connection refused")
+    read = release_access.read_prepared
 
-    monkeypatch.setattr(release_access, "run_together", fail)
+    def fail_in_the_gateway(sql, values):
+        if "surface" in values:
+            raise OperationalError("connection refused")
+        return read(sql, values)
+
+    monkeypatch.setattr(release_access, "read_prepared", fail_in_the_gateway)
     monkeypatch.setattr(connection, "close", lambda: None)
     calls = site.view_calls
     assert site.list_tools().status == 200
