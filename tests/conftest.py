@@ -94,6 +94,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ["PEGBOARD_TEST_DATA"], ignore_errors=True)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Let a fixture whose setup broke off be set up again for the next test.
+
+    pytest 9 remembers exceptions, but no SystemExit: that fixture fails in each later test of the process,
+    with an AssertionError that does not tell why (https://github.com/pytest-dev/pytest/issues/15067).
+    """
+    try:
+        return (yield)
+    except BaseException as error:
+        if fixturedef.cached_result is None:
+            failure = (error, error.__traceback__)
+            fixturedef.cached_result = (None, fixturedef.cache_key(request), failure)  # type: ignore[arg-type]
+        raise
+
+
 @pytest.fixture(scope="session")
 def is_copied(django_db_modify_db_settings: None) -> bool:
     """See tests/migrating.py."""
