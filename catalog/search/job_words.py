@@ -8,8 +8,9 @@ of this package, and the changes of administrators come in as arguments.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import product
 from pathlib import Path
 
 import Stemmer
@@ -45,14 +46,13 @@ class WordGroup:
 
     terms: Mapping[str, tuple[str, ...]]
     is_act: bool = False
+    key: str = field(init=False, repr=False, compare=False)
+    token: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> str:
-        return next(term for terms in self.terms.values() for term in terms)
-
-    @property
-    def token(self) -> str:
-        return words.GROUP_MARK + self.key.lower().replace(" ", "_")
+    def __post_init__(self) -> None:
+        key = next(term for terms in self.terms.values() for term in terms)
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "token", words.GROUP_MARK + key.lower().replace(" ", "_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Match:
     words: tuple[str, ...]
 
 
-_Table = dict[str, list[tuple[str, tuple[str, ...], WordGroup]]]
+_Table = dict[str, list[tuple[tuple[str, ...], WordGroup]]]
 
 
 class JobWords:
@@ -77,7 +77,7 @@ class JobWords:
     def __init__(self, groups: Iterable[WordGroup], others: "JobWords | None" = None) -> None:
         self.groups = tuple(groups)
         self._others = others
-        # By the stem of the first word in its language: the language, all stems, and the group.
+        # By the stem of the first word in its language: all stems, and the group.
         self._table: _Table = defaultdict(list)
         chinese: dict[str, list[WordGroup]] = defaultdict(list)
         for group in self.groups:
@@ -100,28 +100,34 @@ class JobWords:
             # "Goods" and "takings" are not "good" and "take".
             is_exact = language == ENGLISH and len(stems) == 1 and _is_other_word(term_words[0], stems[0])
             key = f"{language}={term_words[0]}" if is_exact else f"{language}:{stems[0]}"
-            self._table[key].append((language, stems, group))
+            self._table[key].append((stems, group))
 
-    def _look_up(self, word: str) -> tuple[tuple[str, tuple[str, ...], WordGroup], ...]:
-        keys = [f"{ENGLISH}={word}", *(f"{language}:{stem(language, word)}" for language in _STEMMERS)]
-        candidates = [candidate for key in keys for candidate in self._table.get(key, ())]
-        return tuple(candidates) or tuple(self._look_up_parts(word))
+    def _look_up(self, word: str, language: str) -> tuple[tuple[tuple[str, ...], WordGroup], ...]:
+        """Return the terms of a language that begin with the word: their stems and groups."""
+        terms = self._terms_at(language, word)
+        if language == "de" and not any(self._terms_at(other, word) for other in _STEMMERS):
+            return tuple(self._look_up_parts(word))
+        return tuple(terms)
 
-    def _look_up_parts(self, word: str) -> Iterator[tuple[str, tuple[str, ...], WordGroup]]:
+    def _terms_at(self, language: str, word: str) -> list[tuple[tuple[str, ...], WordGroup]]:
+        exact = self._table.get(f"{language}={word}", []) if language == ENGLISH else []
+        return exact + self._table.get(f"{language}:{stem(language, word)}", [])
+
+    def _look_up_parts(self, word: str) -> Iterator[tuple[tuple[str, ...], WordGroup]]:
         """Yield the groups of the parts of a German compound: Paket and Verfolgung in “Paketverfolgung”."""
         for place in range(len(word) - _MIN_PART_LENGTH, _MIN_PART_LENGTH - 1, -1):
             heads = {word[:place].removesuffix(joint) for joint in _JOINTS}
             first = [candidate for head in heads for candidate in self._german(head)]
             last = self._german(word[place:])
             if first and last:
-                yield from (("de", (stem("de", word),), group) for _, _, group in (*first, *last))
+                yield from (((stem("de", word),), group) for _, group in (*first, *last))
                 return
 
-    def _german(self, part: str) -> list[tuple[str, tuple[str, ...], WordGroup]]:
+    def _german(self, part: str) -> list[tuple[tuple[str, ...], WordGroup]]:
         if len(part) < _MIN_PART_LENGTH:
             return []
         return [
-            candidate for candidate in self._table.get(f"de:{stem('de', part)}", ()) if len(candidate[1]) == 1
+            candidate for candidate in self._table.get(f"de:{stem('de', part)}", ()) if len(candidate[0]) == 1
         ]
 
     def find(self, text: str) -> list[Match]:
@@ -138,18 +144,20 @@ class JobWords:
     def _find_spaced(self, text: list[str]) -> list[Match]:
         matches = []
         languages = {ENGLISH, *word_lists.other_languages(text)}
-        for start, word in enumerate(text):
-            for language, stems, group in self.look_up(word):
-                if language not in languages:
-                    continue
-                if places := _find_places(text, start, language, stems):
+        text_stems = {
+            language: [stem(language, word) for word in text]
+            for language in _STEMMERS
+            if language in languages
+        }
+        for start, language in product(range(len(text)), text_stems):
+            for stems, group in self.look_up(text[start], language):
+                if places := _find_places(text_stems[language], start, language, stems):
                     matches.append(Match(places, language, group, tuple(text[place] for place in places)))
         # Several terms of a group may be forms of one word.
         distinct = {(match_.places, match_.group.token): match_ for match_ in reversed(matches)}.values()
+        longer_places = [set(match.places) for match in distinct if len(match.places) > 1]
         return [
-            match
-            for match in distinct
-            if not any(set(match.places) < set(other.places) for other in distinct)
+            match for match in distinct if not any(places > set(match.places) for places in longer_places)
         ]
 
     def _find_chinese(self, text: str) -> list[Match]:
@@ -169,17 +177,18 @@ def _is_other_word(word: str, word_stem: str) -> bool:
 
 
 def _find_places(
-    text: Sequence[str], start: int, language: str, stems: tuple[str, ...]
+    text_stems: Sequence[str], start: int, language: str, stems: tuple[str, ...]
 ) -> tuple[int, ...] | None:
     """Return the places of a term in a text, whose first word is at `start`; None if others follow it."""
-    end = start + len(stems)
-    *middle, last = stems
-    is_phrasal = language == ENGLISH and last in _PARTICLES
-    if [stem(language, word) for word in text[start : end - 1]] != middle:
+    if len(stems) == 1:
+        return (start,)
+    last_place = start + len(stems) - 1
+    # Nearly all terms that begin with a word of the text end with another.
+    is_phrasal = language == ENGLISH and stems[-1] in _PARTICLES
+    possible_ends = text_stems[last_place : last_place + 1 + (_MAX_OBJECT_WORDS if is_phrasal else 0)]
+    if stems[-1] not in possible_ends or tuple(text_stems[start + 1 : last_place]) != stems[1:-1]:
         return None
-    last_places = range(end - 1, min(end + (_MAX_OBJECT_WORDS if is_phrasal else 0), len(text)))
-    last_place = next((place for place in last_places if stem(language, text[place]) == last), None)
-    return None if last_place is None else (*range(start, end - 1), last_place)
+    return (*range(start, last_place), last_place + possible_ends.index(stems[-1]))
 
 
 def split_words(text: str) -> list[str]:
