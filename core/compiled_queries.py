@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from django.db import connection, connections
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import (
     BooleanField,
     CharField,
@@ -55,11 +55,26 @@ def is_any_of(column: str, name: str) -> RawSQL:
     return RawSQL(condition, [NamedValue(name)], output_field=BooleanField())  # noqa: S611 - named in code
 
 
+Instance = TypeVar("Instance", bound=Model)
+
+
+def build_instance(
+    model: type[Instance], names: Sequence[str], values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS
+) -> Instance:
+    """Return an instance of `model` with the values of these columns, as `Model.from_db` does. It is filled
+    directly, because a page reads hundreds and no model handles the signals of its constructor.
+    """
+    instance = model.__new__(model)
+    instance._state = state = ModelState()
+    state.adding, state.db = False, alias
+    vars(instance).update(zip(names, values, strict=True))
+    return instance
+
+
 class _RowReader:
     """Builds the objects of a query, whose columns are always the same.
 
-    Rows with the same related object share it: 40 tools of one vendor have one object for the vendor. Objects
-    are filled directly, because a page reads hundreds and no model handles the signals of its constructor.
+    Rows with the same related object share it: 40 tools of one vendor have one object for the vendor.
     """
 
     def __init__(self, compiler: Any, alias: str) -> None:
@@ -77,20 +92,13 @@ class _RowReader:
         shared: dict[tuple[int, object], Model] = {}
         objects = []
         for row in rows:
-            instance = self._build(self._model, self._names, row[self._columns])
+            instance = build_instance(self._model, self._names, row[self._columns], self._alias)
             for relation in self._relations:
                 self._relate(relation, row, instance, shared)
             for name, column in self._annotations.items():
                 setattr(instance, name, row[column])
             objects.append(instance)
         return objects
-
-    def _build(self, model: type[Model], names: Sequence[str], values: Sequence[Any]) -> Model:
-        instance = model.__new__(model)
-        instance._state = state = ModelState()
-        state.adding, state.db = False, self._alias
-        vars(instance).update(zip(names, values, strict=True))
-        return instance
 
     def _relate(
         self,
@@ -107,7 +115,9 @@ class _RowReader:
         elif key in shared:
             relation.local_setter(source, shared[key])
         else:
-            shared[key] = related = self._build(relation.model_cls, relation.init_list, values)
+            shared[key] = related = build_instance(
+                relation.model_cls, relation.init_list, values, self._alias
+            )
             for below in relation.related_populators:
                 self._relate(below, row, related, shared)
             relation.local_setter(source, related)

@@ -2,13 +2,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.db import connection
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
+from core.compiled_queries import build_instance
 from core.prepared_statements import read_prepared
 from core.public_url import foreign_page_message, is_foreign_page
 from people.models import ApiKey, User
@@ -85,6 +85,6 @@ class SessionAuthentication(authentication.SessionAuthentication):
 
 def build_key(columns: Sequence[Any]) -> ApiKey:
     """Return the key with its owner from the values of KEY_COLUMNS."""
-    key = ApiKey.from_db(connection.alias, _KEY, columns[: len(_KEY)])
-    key.user = User.from_db(connection.alias, _USER, columns[len(_KEY) :])
+    key = build_instance(ApiKey, _KEY, columns[: len(_KEY)])
+    key.user = build_instance(User, _USER, columns[len(_KEY) :])
     return key

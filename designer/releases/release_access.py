@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
+from core.compiled_queries import build_instance
 from core.prepared_statements import read_prepared, run_prepared
 from designer.models import AGENTS_OF_KEY, Agent, CallEnvironment, Release, Retirement
 from designer.releases import channels, receipts
@@ -126,10 +127,8 @@ def find_key_and_release(key_digest: str, slug: str, name: str) -> tuple[ApiKey 
 
 def _build_release(columns: Sequence[Any]) -> Release:
     *release_columns, slug, agent_name, retired_at, sunset_at, places = columns
-    release = Release.from_db(connection.alias, ["id", "agent_id", "number", "digest"], release_columns)
-    release.agent = Agent.from_db(
-        connection.alias, ["id", "slug", "name"], [release.agent_id, slug, agent_name]
-    )
+    release = build_instance(Release, ("id", "agent_id", "number", "digest"), release_columns)
+    release.agent = build_instance(Agent, ("id", "slug", "name"), (release.agent_id, slug, agent_name))
     release.written = []
     release.places = [CallEnvironment.parse(text) for text in places]
     # As `select_related` sets it, so that no other query checks for one.
