@@ -18,7 +18,7 @@ def check_name(name: str, longest: int) -> None:
         raise invalid(name=reason)
 
 
-def locked(row: Row, live: QuerySet[Row]) -> Row:
+def lock_row(row: Row, live: QuerySet[Row]) -> Row:
     """Return the current row, locked until the transaction ends. Other rows may still refer to it."""
     locked_row = live.select_for_update(of=("self",), no_key=True).filter(pk=row.pk).first()
     if locked_row is None:

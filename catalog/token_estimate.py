@@ -23,7 +23,7 @@ def tokens_of_size(size: int) -> int:
     return -(-size // CHARACTERS_PER_TOKEN)
 
 
-def counted_by(rule: Rule) -> None:
+def set_counting_rule(rule: Rule) -> None:
     """Called once, when the product starts."""
     _rules[:] = [rule]
 

@@ -34,7 +34,7 @@ def twins_of(endpoint: Endpoint) -> list[Endpoint]:
     return [row for row in twins if address_of(row) == address]
 
 
-class Connected(NamedTuple):
+class ConnectedEndpoint(NamedTuple):
     """An existing endpoint with an address that an administrator enters again.
 
     is_same: it has the same credential and settings, so a second endpoint would be a copy.
@@ -57,11 +57,11 @@ class Connected(NamedTuple):
         return f"{summary} {advice}"
 
 
-def already_connected(endpoint: Endpoint) -> list[Connected]:
+def already_connected(endpoint: Endpoint) -> list[ConnectedEndpoint]:
     """The twins in its protocol; first those that are the same in all, then the oldest."""
     identity = (endpoint.credential_id, endpoint.settings)
     matches = [
-        Connected(twin, is_same=(twin.credential_id, twin.settings) == identity)
+        ConnectedEndpoint(twin, is_same=(twin.credential_id, twin.settings) == identity)
         for twin in twins_of(endpoint)
         if twin.protocol == endpoint.protocol
     ]

@@ -21,7 +21,7 @@ def canonical(document: object) -> bytes:
     return _encoder.encode(document)
 
 
-def decoded(raw: str) -> dict[str, Any]:
+def parse_document(raw: str) -> dict[str, Any]:
     """Parse a document that is stored as canonical JSON."""
     return msgspec.json.decode(raw, type=dict[str, Any])
 

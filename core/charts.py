@@ -102,10 +102,8 @@ def bars(
 
     The parts of a column are on top of each other. A column without parts is a gap. What is not 0 is visible.
     """
-    measured = [[(_measured(value) or 0, tone) for value, tone in parts] for parts in columns]
-    highest = max(
-        [sum(value for value, _ in parts) for parts in measured] + [_measured(limit) or 0], default=0
-    )
+    measured = [[(_clamp(value) or 0, tone) for value, tone in parts] for parts in columns]
+    highest = max([sum(value for value, _ in parts) for parts in measured] + [_clamp(limit) or 0], default=0)
     marks: list[Mark] = []
     for position, parts in enumerate(measured):
         left, right = position * WIDTH // len(measured), (position + 1) * WIDTH // len(measured)
@@ -116,7 +114,7 @@ def bars(
             label = labels[position] if labels else ""
             marks.append(Mark(left, bottom - height, width, height, tone, label))
             bottom -= height
-    height_of_limit = _measured(limit)
+    height_of_limit = _clamp(limit)
     return tuple(mark for mark in marks if mark.height), (
         None if height_of_limit is None or not highest else HEIGHT - round(height_of_limit / highest * HEIGHT)
     )
@@ -124,7 +122,7 @@ def bars(
 
 def line(values: Sequence[float | None]) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Return the unbroken lines through the values. None is a gap, and a single value a short line."""
-    measured = [_measured(value) for value in values]
+    measured = [_clamp(value) for value in values]
     highest = max((value for value in measured if value is not None), default=0) or 1
     step = WIDTH / max(1, len(measured) - 1)
     lines, position = [], 0
@@ -161,6 +159,6 @@ def timeline(
     return tuple(marks)
 
 
-def _measured(value: float | None) -> float | None:
+def _clamp(value: float | None) -> float | None:
     # What is no finite number of at least 0 is a gap. A bound keeps sums finite.
     return min(value, 1e300) if value is not None and math.isfinite(value) and value >= 0 else None

@@ -2,7 +2,7 @@
 
 import re
 
-from core.invisible_characters import SPACE, hidden
+from core.invisible_characters import SPACE, find_hidden
 
 JOINERS = "\u200c\u200d"
 _LINE_END = re.compile(r"[\t\r\n]")
@@ -13,7 +13,7 @@ def name_problem(name: str, max_length: int) -> str:
     if not name.strip(f" {JOINERS}") or len(name) > max_length:
         return f"Give a name of up to {max_length} characters."
     # Unusual spaces are visible as spaces, and some keyboards write them.
-    forbidden = "".join(name[match.start] for match in hidden(name) if match.kind is not SPACE)
+    forbidden = "".join(name[match.start] for match in find_hidden(name) if match.kind is not SPACE)
     forbidden += "".join(_LINE_END.findall(name))
     if forbidden:
         code_point = f"U+{ord(forbidden[0]):04X}"

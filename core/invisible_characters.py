@@ -163,7 +163,7 @@ _KEYS = frozenset("0123456789#*")
 _DRAWN = frozenset("0123456789#*©®™‼⁉\u2139〰〽㊗㊙")
 
 
-class Found(NamedTuple):
+class HiddenCharacters(NamedTuple):
     kind: CharacterKind
     start: int
     end: int
@@ -175,7 +175,7 @@ def kind_of(character: str) -> CharacterKind | None:
     return kind if first <= point <= last else None
 
 
-def hidden(text: str) -> Iterator[Found]:
+def find_hidden(text: str) -> Iterator[HiddenCharacters]:
     """Yield the hidden characters of a text: single characters, and runs of tags or of selectors.
 
     Joiners and selectors that a script or an emoji needs are left out.
@@ -191,7 +191,7 @@ def hidden(text: str) -> Iterator[Found]:
             if kind is SELECTOR and end - start > 1:
                 kind = SMUGGLED
             if kind and not _is_needed(text, start, kind):
-                yield Found(kind, start, end)
+                yield HiddenCharacters(kind, start, end)
             start = end
 
 
@@ -204,13 +204,13 @@ def _is_needed(text: str, index: int, kind: CharacterKind) -> bool:
         return point == 0x20E3 and (before in _KEYS or before == "\ufe0f")  # an enclosing keycap
     if point in (0x200C, 0x200D):
         after = text[index + 1 : index + 2]
-        ends_emoji = before == "\ufe0f" or _in(before, _EMOJI)
-        is_joined_emoji = point == 0x200D and ends_emoji and _in(after, _EMOJI)
-        return _in(before, _JOINED) or is_joined_emoji
-    return point in (0xFE0E, 0xFE0F) and (_in(before, _EMOJI) or before in _DRAWN)
+        ends_emoji = before == "\ufe0f" or _is_in_ranges(before, _EMOJI)
+        is_joined_emoji = point == 0x200D and ends_emoji and _is_in_ranges(after, _EMOJI)
+        return _is_in_ranges(before, _JOINED) or is_joined_emoji
+    return point in (0xFE0E, 0xFE0F) and (_is_in_ranges(before, _EMOJI) or before in _DRAWN)
 
 
-def _in(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
+def _is_in_ranges(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
     return bool(character) and any(first <= ord(character) <= last for first, last in ranges)
 
 
@@ -228,12 +228,12 @@ def name_of(character: str) -> str:
 _ESCAPED = re.compile(f"{HIDDEN.pattern}|[\\t\\r\\n]")
 
 
-def escaped(text: str, keep: str = "") -> str:
+def escape_hidden(text: str, keep: str = "") -> str:
     """Return one line of text with Python escapes for hidden characters, tabs and line ends except those
     in `keep`."""
     if (text.isascii() and text.isprintable()) or not _ESCAPED.search(text):
         return text
-    positions = {index for match in hidden(text) for index in range(match.start, match.end)}
+    positions = {index for match in find_hidden(text) for index in range(match.start, match.end)}
     return "".join(
         ascii(c)[1:-1] if index in positions or (c in "\t\r\n" and c not in keep) else c
         for index, c in enumerate(text)

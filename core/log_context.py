@@ -62,7 +62,7 @@ def end(token: Token[Facts]) -> None:
 
 
 @contextmanager
-def about(**facts: Fact) -> Iterator[None]:
+def log_context(**facts: Fact) -> Iterator[None]:
     token = _current.set({**_current.get(), **facts})
     try:
         yield

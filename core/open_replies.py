@@ -30,7 +30,7 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedE
 from core.outbound.listening import EVENT_ENDS
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough
-from core.outbound.rest import MAX_REST_SECONDS, OPEN_SECONDS, Rest
+from core.outbound.rest import MAX_REST_SECONDS, OPEN_SECONDS, ReplyRemainder
 
 logger = logging.getLogger(__name__)
 
@@ -274,7 +274,7 @@ class StoredReply:
 class _Open:
     """An open reply in the process of its connection. It occupies a slot until it expires."""
 
-    def __init__(self, name: UUID, remainder: Rest, head: _ReplyHead, owner: _Owner) -> None:
+    def __init__(self, name: UUID, remainder: ReplyRemainder, head: _ReplyHead, owner: _Owner) -> None:
         self.name, self.head, self.owner = name, head, owner
         self._rest = remainder
         self._has_ended = self._is_over = False

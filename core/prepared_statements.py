@@ -126,7 +126,7 @@ class _Statement:
         libpq.send_query_prepared(self.name, self.values, param_formats=self.formats)
 
 
-class _Adapted:
+class _TypeAdapters:
     """The types of Django, except for timestamps, whose zone Django would set once more in Python."""
 
     def __init__(self, line: psycopg.Connection[Any]) -> None:
@@ -142,7 +142,7 @@ class _Prepared:
     def __init__(self, line: psycopg.Connection[Any]) -> None:
         self.session = session_of(line)
         # Caches how each type is encoded and decoded.
-        self._transformer = Transformer(_Adapted(line))
+        self._transformer = Transformer(_TypeAdapters(line))
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._outdated: set[tuple[str, tuple[int, ...]]] = set()
 

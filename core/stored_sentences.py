@@ -16,7 +16,7 @@ from django.conf import settings
 from django.utils.formats import number_format
 from django.utils.translation import get_language, gettext, to_locale
 
-from core.translating import translated
+from core.translating import translate
 
 # Placeholders whose values are texts of Pegboard, which are translated too. Other values, and all in quotes,
 # stay as they are.
@@ -90,7 +90,7 @@ def translate_sentence(text: str) -> str:
     if not language or language == settings.LANGUAGE_CODE or len(text) > MAX_LENGTH:
         return text
     # Values of a wording may be sentences that were stored.
-    return _translate(str(translated(text)), language).text
+    return _translate(str(translate(text)), language).text
 
 
 @lru_cache(maxsize=4096)

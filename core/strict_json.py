@@ -65,8 +65,8 @@ class PartialDocument:
             raise ProtocolViolationError(broken.code, f"The reply holds {broken.reason}.")
 
     def answer_in(self, part: Any) -> "AnswerDocument":
-        """Return a part of the document as the result of a call, with replacements as in `repaired`."""
-        return repaired(part) if self.is_suspect or unstorable(part) else AnswerDocument(part)
+        """Return a part of the document as the result of a call, with replacements as in `repair_value`."""
+        return repair_value(part) if self.is_suspect or unstorable(part) else AnswerDocument(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +183,10 @@ def loads_answer(body: bytes) -> AnswerDocument:
     # A list of lists of lists is no result with a part that is too deep.
     if isinstance(document.value, list) and (unstorable(document.value) or ("",))[0] == "JSON_DEPTH":
         raise _too_deep()
-    return repaired(document.value)
+    return repair_value(document.value)
 
 
-def repaired(value: Any) -> AnswerDocument:
+def repair_value(value: Any) -> AnswerDocument:
     """Return the value with a replacement for each character and value that cannot be read or stored."""
     is_repaired = False
 

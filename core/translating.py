@@ -8,7 +8,7 @@ from django.utils.translation import get_language, gettext
 from core.translatable import Count, Wording
 
 
-def translated(text: str) -> str:
+def translate(text: str) -> str:
     """Return a wording in the language of the page, and any other text unchanged."""
     if not isinstance(text, Wording):
         return text
@@ -21,4 +21,4 @@ def translated(text: str) -> str:
 def _translated_value(value: Any) -> Any:
     if isinstance(value, Count):
         return number_format(int(value), force_grouping=True)
-    return translated(value) if isinstance(value, Wording) else value
+    return translate(value) if isinstance(value, Wording) else value

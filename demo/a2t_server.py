@@ -38,12 +38,12 @@ class A2tApi:
 
     def answer(self, request: DemoRequest) -> Response:
         try:
-            response = self._routed(request)
+            response = self._route(request)
         except RequestError as exc:
             return as_json(exc.document, exc.status)
         return if_changed(request, response) if request.method == "GET" else response
 
-    def _routed(self, request: DemoRequest) -> Response:
+    def _route(self, request: DemoRequest) -> Response:
         matches = [(method, run, m) for method, path, run in ROUTES if (m := path.fullmatch(request.path))]
         if not matches:
             raise RequestError(404, "not_found", "There is nothing at this address.")

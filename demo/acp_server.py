@@ -95,7 +95,7 @@ class AcpApi:
 
     def search(self, request: DemoRequest) -> Response:
         filters = body_of(request)
-        limit, offset = (bounded(filters, member) for member in LIMITS)
+        limit, offset = (bounded_member(filters, member) for member in LIMITS)
         agents = [
             {"agent_id": agent.id, "metadata": metadata(agent)}
             for agent in self.agents.values()
@@ -112,14 +112,14 @@ class AcpApi:
         return as_json({"metadata": metadata(agent), "specs": agent.specs})
 
     def create(self, request: DemoRequest) -> Response:
-        return as_json(self._started(request).wire())
+        return as_json(self._start_run(request).wire())
 
     def create_and_wait(self, request: DemoRequest) -> Response:
-        run = self._started(request)
+        run = self._start_run(request)
         return as_json({"run": run.wire(), "output": run.output()})
 
     def create_and_stream(self, request: DemoRequest) -> Response:
-        run = self._started(request)
+        run = self._start_run(request)
         if not (run.agent.specs["capabilities"].get("streaming") or {}).get("values"):
             raise AgentError(422, "This agent does not stream.")
         stream = "".join(event(number, update) for number, update in enumerate(updates_of(run)))
@@ -127,7 +127,7 @@ class AcpApi:
 
     def search_runs(self, request: DemoRequest) -> Response:
         filters = body_of(request)
-        limit, offset = (bounded(filters, member) for member in LIMITS)
+        limit, offset = (bounded_member(filters, member) for member in LIMITS)
         marks = filters.get("metadata") or {}
         runs = [
             run.wire()
@@ -180,7 +180,7 @@ class AcpApi:
             raise AgentError(404, "There is no such run.")
         return self.runs[run_id]
 
-    def _started(self, request: DemoRequest) -> AgentRun:
+    def _start_run(self, request: DemoRequest) -> AgentRun:
         creation = body_of(request)
         agent = self._agent(str(creation.get("agent_id") or next(iter(self.agents))))
         creation.setdefault("input", {})
@@ -234,7 +234,7 @@ def body_of(request: DemoRequest) -> dict[str, Any]:
     return body
 
 
-def bounded(parameters: Mapping[str, Any], member: str) -> int:
+def bounded_member(parameters: Mapping[str, Any], member: str) -> int:
     low, high, default = LIMITS[member]
     value = parameters.get(member, default)
     if type(value) is not int or not low <= value <= high:

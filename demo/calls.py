@@ -46,14 +46,14 @@ def call(
 ) -> dict[str, object]:
     """Outputs by wire name, only those that this edition declares."""
     try:
-        outputs = tool.run(backend, **checked(edition, arguments))
+        outputs = tool.run(backend, **validate_arguments(edition, arguments))
     except UnusableValueError as exc:
         name = next(p.name for p in edition.inputs if p.key == exc.key)
         raise InvalidArgumentsError({name: exc.why}) from exc
     return {p.name: outputs[p.key] for p in edition.outputs if p.key in outputs}
 
 
-def checked(edition: Edition, named_values: Sequence[tuple[str, object]]) -> dict[str, object]:
+def validate_arguments(edition: Edition, named_values: Sequence[tuple[str, object]]) -> dict[str, object]:
     """Arguments by key. Reports everything that is wrong at once."""
     parameters = {p.name: p for p in edition.inputs}
     missing = {p.name: "is required" for p in edition.inputs if p.required}

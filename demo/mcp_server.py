@@ -72,7 +72,7 @@ class McpApi:
             return Response(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST, DELETE"})
         number = None
         try:
-            message = parsed(request.body)
+            message = parse_message(request.body)
             number = message.get("id")
             if number is None:
                 return Response(HTTPStatus.ACCEPTED)
@@ -144,7 +144,7 @@ class McpApi:
         result = self._run(tool, arguments, answers_in(params), is_modern=is_modern)
         if is_modern:
             result = {"resultType": "complete", **result}
-        return streamed(message, result) if tool.takes_time else reply(message, result)
+        return stream_response(message, result) if tool.takes_time else reply(message, result)
 
     def _run(
         self, tool: MuseumTool, arguments: Mapping[str, Any], answers: Mapping[str, Any], *, is_modern: bool
@@ -170,7 +170,7 @@ class McpServer(VendorServer):
         super().__init__(port, McpApi(vendor, museum, tools))
 
 
-def parsed(body: bytes) -> dict[str, Any]:
+def parse_message(body: bytes) -> dict[str, Any]:
     try:
         message = json.loads(body)
     except (ValueError, RecursionError) as exc:
@@ -286,7 +286,7 @@ def reply(
     return Response(HTTPStatus.OK, json.dumps(document).encode(), headers=headers or {})
 
 
-def streamed(message: Mapping[str, Any], result: Mapping[str, Any]) -> Response:
+def stream_response(message: Mapping[str, Any], result: Mapping[str, Any]) -> Response:
     """The same as a stream of events: one to begin with, then the result."""
     document = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
     return Response(HTTPStatus.OK, f"id: 0\ndata:\n\nevent: message\ndata: {document}\n\n".encode(), STREAM)

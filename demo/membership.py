@@ -108,7 +108,7 @@ class MemberArea:
                 case "POST", "/token":
                     return self._token(request)
                 case "POST", "/register":
-                    return self._registered(request)
+                    return self._register_client(request)
                 case "POST", "/revoke":
                     token = self._form_of_a_client(request).get("token", "")
                     with self.lock:
@@ -168,9 +168,9 @@ class MemberArea:
         with self.lock:
             match form.get("grant_type"):
                 case "client_credentials":
-                    return self._issued(None, form.get("scope") or " ".join(SCOPES))
+                    return self._issue_tokens(None, form.get("scope") or " ".join(SCOPES))
                 case "authorization_code":
-                    return self._redeemed(form)
+                    return self._redeem_code(form)
                 case "refresh_token":
                     token = form.get("refresh_token", "")
                     sign_in = self.refresh.get(token)
@@ -179,7 +179,7 @@ class MemberArea:
                         sign_in.is_over = True
                     if sign_in is None or sign_in.is_over:
                         raise TokenError("invalid_grant", "This sign-in is over.")
-                    return self._issued(sign_in, sign_in.scope)
+                    return self._issue_tokens(sign_in, sign_in.scope)
         raise TokenError("unsupported_grant_type", "This way of asking is not known here.")
 
     def _form_of_a_client(self, request: DemoRequest) -> Mapping[str, str]:
@@ -189,7 +189,7 @@ class MemberArea:
             raise TokenError("invalid_client", description, HTTPStatus.UNAUTHORIZED)
         return form
 
-    def _registered(self, request: DemoRequest) -> Response:
+    def _register_client(self, request: DemoRequest) -> Response:
         """Any program on this machine gets a client of its own, which is forgotten when this stops."""
         try:
             metadata = json.loads(request.body)
@@ -204,7 +204,7 @@ class MemberArea:
         echoed = {name: metadata[name] for name in ECHOED_METADATA if name in metadata}
         return as_json(echoed | client | {"client_secret_expires_at": 0}, HTTPStatus.CREATED)
 
-    def _redeemed(self, form: Mapping[str, str]) -> Response:
+    def _redeem_code(self, form: Mapping[str, str]) -> Response:
         code = self.codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         answer = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -213,9 +213,9 @@ class MemberArea:
         if (code.redirect_uri, code.resource) != (form.get("redirect_uri"), form.get("resource", "")):
             raise TokenError("invalid_grant", "The code was given for another address.")
         sign_in = MemberSession(code.scope)
-        return self._issued(sign_in, sign_in.scope)
+        return self._issue_tokens(sign_in, sign_in.scope)
 
-    def _issued(self, sign_in: MemberSession | None, scope: str) -> Response:
+    def _issue_tokens(self, sign_in: MemberSession | None, scope: str) -> Response:
         access = secrets.token_urlsafe(24)
         now = time.monotonic()
         # Access tokens that have ended are forgotten here, so that they do not pile up.

@@ -126,7 +126,7 @@ def in_query(parameter: Mapping[str, Any], schema: Any, query: Sequence[tuple[st
     if style == "deepObject":
         members = {k[len(name) + 1 : -1]: v for k, v in query if k.startswith(f"{name}[") and k.endswith("]")}
         types = schema["properties"]
-        value = {m: typed(f"{name}[{m}]", text, types[m]) for m, text in members.items() if m in types}
+        value = {m: convert_text(f"{name}[{m}]", text, types[m]) for m, text in members.items() if m in types}
         return {name: value} if value else {}
     texts = [text for key, text in query if key == name]
     if not texts:
@@ -135,11 +135,11 @@ def in_query(parameter: Mapping[str, Any], schema: Any, query: Sequence[tuple[st
         return {}
     if schema["type"] == "array":
         items = texts if len(texts) > 1 else texts[0].split(DELIMITERS[style])
-        return {name: [typed(name, text, schema["items"]) for text in items]}
-    return {name: typed(name, texts[0], schema)}
+        return {name: [convert_text(name, text, schema["items"]) for text in items]}
+    return {name: convert_text(name, texts[0], schema)}
 
 
-def typed(name: str, text: str, schema: Mapping[str, Any]) -> Any:
+def convert_text(name: str, text: str, schema: Mapping[str, Any]) -> Any:
     match schema["type"]:
         case "integer":
             if not re.fullmatch("-?[0-9]{1,9}", text):
@@ -162,11 +162,11 @@ def body_of(operation: Operation, request: DemoRequest, document: Mapping[str, A
     ((media, described),) = operation["requestBody"]["content"].items()
     if request.headers.get("content-type", "").partition(";")[0] != media:
         raise BadRequestError(f"The body must be {media}.")
-    schema = followed(described["schema"], document)
+    schema = follow_reference(described["schema"], document)
     if media == FORM:
         texts = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
         properties = schema["properties"]
-        value: Any = {m: typed(m, text, properties[m]) for m, text in texts.items() if m in properties}
+        value: Any = {m: convert_text(m, text, properties[m]) for m, text in texts.items() if m in properties}
     elif media == MULTIPART:
         value = read_parts(request)
     else:
@@ -203,7 +203,7 @@ def read_json(body: bytes) -> dict[str, Any]:
     return value
 
 
-def followed(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+def follow_reference(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
     if "$ref" not in schema:
         return schema
     target: Mapping[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]

@@ -27,7 +27,7 @@ class PublishedTools:
         self._backend_class = backend
         self._state = state
         self._lock = threading.RLock()
-        self._open(_read_published(state, len(self.steps)))
+        self._open(_read_step_count(state, len(self.steps)))
 
     def _open(self, published: int) -> None:
         self.steps_taken = published
@@ -81,11 +81,11 @@ def _tools_after(backend: type[Backend], steps: Sequence[Mapping[str, Any]]) -> 
     for step in steps:
         before = offered.pop(step["tool"])
         if not step.get("is_withdrawn"):
-            offered[step["tool"]] = _changed(before, step, backend)
+            offered[step["tool"]] = _change_tool(before, step, backend)
     return {tool.id: tool for tool in sorted(offered.values(), key=lambda tool: tool.id)}
 
 
-def _changed(tool: DemoTool, step: Mapping[str, Any], backend: type[Backend]) -> DemoTool:
+def _change_tool(tool: DemoTool, step: Mapping[str, Any], backend: type[Backend]) -> DemoTool:
     """Return the tool with one more version, or with a change inside one, which the protocol forbids."""
     current, renamed = tool.editions[-1], step.get("renames", {})
 
@@ -103,7 +103,7 @@ def _changed(tool: DemoTool, step: Mapping[str, Any], backend: type[Backend]) ->
     return tool.overwritten(**changes) if step.get("is_in_place") else tool.revised(**changes)
 
 
-def _read_published(state: Path | None, steps: int) -> int:
+def _read_step_count(state: Path | None, steps: int) -> int:
     if state is None or not state.exists():
         return 0
     try:

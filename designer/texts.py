@@ -3,7 +3,7 @@
 from core.errors import DomainError
 
 
-def checked(text: str, *, field: str, limit: int) -> str:
+def validated_text(text: str, *, field: str, limit: int) -> str:
     """Return the stripped text. Raises DomainError if the database cannot store it."""
     text = text.strip()
     if reason := why_not(text, limit):

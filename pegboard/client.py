@@ -142,7 +142,7 @@ def refusal(status: int, body: bytes, location: str = "") -> CommandError:
 
 
 def pin(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, str, int]:
-    tool, address = server.find_tool(options), f"agents/{_quoted(options.agent)}/pins/"
+    tool, address = server.find_tool(options), f"agents/{_quote_path_part(options.agent)}/pins/"
     choices = {"version": options.version, "alias": options.alias}
     choices = {member: value for member, value in choices.items() if value is not None}
     try:
@@ -162,7 +162,7 @@ def publish(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, s
     if options.channel:
         body["channel"] = options.channel
     try:
-        created = server.request_json("POST", f"agents/{_quoted(options.agent)}/releases/", body)
+        created = server.request_json("POST", f"agents/{_quote_path_part(options.agent)}/releases/", body)
     except CommandError as error:
         if options.allow_unchanged and (error.document or {}).get("code") == "nothing_changed":
             return error.document, str(error), SUCCESS
@@ -175,7 +175,7 @@ def promote(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, s
     body = {"release": options.release, "note": options.note}
     if options.expected is not None:
         body["expected"] = options.expected
-    address = f"agents/{_quoted(options.agent)}/channels/{_quoted(options.channel)}/"
+    address = f"agents/{_quote_path_part(options.agent)}/channels/{_quote_path_part(options.channel)}/"
     moved = server.request_json("PUT", address, body)
     return moved, f"“{moved['name']}” points to release {moved['release']}.", SUCCESS
 
@@ -183,7 +183,7 @@ def promote(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, s
 def export(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, str, int]:
     if options.json and not options.output:
         raise CommandError("With --json, name a file for the document with --output.")
-    address = f"agents/{_quoted(options.agent)}/releases/{_quoted(options.release)}/"
+    address = f"agents/{_quote_path_part(options.agent)}/releases/{_quote_path_part(options.release)}/"
     if options.format in FILE_KINDS:
         body = server.request_bytes("GET", f"{address}{options.format}/")
     else:
@@ -212,14 +212,14 @@ def check(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, str
         raise CommandError(f"{options.lock_file} is not JSON.") from None
     if not isinstance(locked, dict) or not isinstance(locked.get("agent"), str):
         raise CommandError(f"{options.lock_file} is not a lock file. “export AGENT lock” writes one.")
-    result = server.request_json("POST", f"agents/{_quoted(locked['agent'])}/check/", locked)
+    result = server.request_json("POST", f"agents/{_quote_path_part(locked['agent'])}/check/", locked)
     summary = f"{options.lock_file} of release {result['locked']} is {result['status']}."
     lines = [summary, *(f"{change['class']}: {change['message']}" for change in result["changes"])]
     failing = ("breaking", "behind") if options.strict else ("breaking",)
     return result, "\n".join(lines), REFUSED if result["status"] in failing else SUCCESS
 
 
-def _quoted(part: str) -> str:
+def _quote_path_part(part: str) -> str:
     # Also quotes “..”, which would change the path.
     return urllib.parse.quote(part, safe=":").replace(".", "%2E")
 

@@ -36,7 +36,7 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
 
 @transaction.atomic
 def rename_team(team: Team, *, actor: User, name: str, expected: str = edit_conflicts.ANY_STATE) -> Team:
-    team = locked(team)
+    team = lock_team(team)
     before = facts(team)
     _check_name(name.strip())
     team.name = name.strip()
@@ -50,7 +50,7 @@ def rename_team(team: Team, *, actor: User, name: str, expected: str = edit_conf
 @transaction.atomic
 def remove_team(team: Team, *, actor: User) -> None:
     """Remove the team. The caller ensures that no agent belongs to it. The members stay users."""
-    team = locked(team)
+    team = lock_team(team)
     if team.is_everyone:
         raise DomainError(
             "everyone_stays", _("“{team}” is the team of all users and stays.").format(team=team), status=409
@@ -66,7 +66,7 @@ def remove_team(team: Team, *, actor: User) -> None:
 @transaction.atomic
 def add_member(team: Team, user: User, *, actor: User) -> None:
     """Add `user` to the team, effective with the user's next request. A second call changes nothing."""
-    team = locked(team)
+    team = lock_team(team)
     if team.is_everyone:
         raise DomainError(
             "everyone_is_in", _("All users are in “{team}” already.").format(team=team), status=409
@@ -79,7 +79,7 @@ def add_member(team: Team, user: User, *, actor: User) -> None:
 @transaction.atomic
 def remove_member(team: Team, user: User, *, actor: User) -> None:
     """Remove `user` from the team, effective with the next request. A second call changes nothing."""
-    team = locked(team)
+    team = lock_team(team)
     if team.is_everyone:
         raise DomainError(
             "everyone_is_in", _("All users are in “{team}”, and stay in it.").format(team=team), status=409
@@ -89,7 +89,7 @@ def remove_member(team: Team, user: User, *, actor: User) -> None:
         audit.record(actor, "remove member", team, before={"person": user.username})
 
 
-def locked(team: Team) -> Team:
+def lock_team(team: Team) -> Team:
     """Return the current team, locked until the transaction ends. Raises DomainError if it was removed."""
     live_team = Team.objects.live().select_for_update(no_key=True).filter(pk=team.pk).first()
     if live_team is None:

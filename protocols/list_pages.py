@@ -64,7 +64,7 @@ def identity(tool_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedItem:
     """An unreadable item. tool: the vendor's id, or `#n` for the n-th item of its page."""
 
     tool: str
@@ -92,7 +92,7 @@ class ItemPage:
     """
 
     items: Sequence[Item]
-    rejected: Sequence[Rejected] = ()
+    rejected: Sequence[RejectedItem] = ()
     next: str | None = None
     notes: Sequence[Note] = ()
     cursor: str = ""
@@ -116,7 +116,7 @@ class KnownPages(Interface):
         ...
 
 
-class NothingKnown:
+class NoKnownPages:
     """No known pages: for the first run, and for lists that are not cached."""
 
     count = 0

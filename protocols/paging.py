@@ -87,7 +87,7 @@ def sort_entries(
     """
     items: list[Item] = []
     refused: list[RefusedEntry] = []
-    for number, entry in enumerate(counted(entries), start=1):
+    for number, entry in enumerate(check_item_count(entries), start=1):
         try:
             if problem := document.problem_in(entry):
                 raise UnreadableItemError(problem[0], f"The item contains {problem[1]}.")
@@ -109,7 +109,7 @@ def note_on_ending(ending: Ending) -> Note | None:
     return Note("LIST_END_UNKNOWN", message)
 
 
-def counted(entries: Sequence[Any]) -> Sequence[Any]:
+def check_item_count(entries: Sequence[Any]) -> Sequence[Any]:
     """Return the entries of one reply unchanged. Raises ProtocolViolationError for too many."""
     if len(entries) > MAX_TOOLS_PER_REPLY:
         raise ProtocolViolationError(

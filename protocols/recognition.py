@@ -78,7 +78,7 @@ class Recognition:
     match_document: Callable[[str], RecognizedServer | None] | None = None
 
 
-def below(address: str, path: str) -> str:
+def address_below(address: str, path: str) -> str:
     """Return the address of `path` below an address, without its query."""
     parts = urlsplit(address)
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, "", ""))

@@ -33,7 +33,7 @@ from execution.calls.requesting import TooManyCallsError
 from people.models import ApiKey, User
 from serving import calls, stored_calls
 from serving.calls import Answer, CallRequest
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 
 logger = logging.getLogger(__name__)
 MAX_CALLS = 20
@@ -197,7 +197,7 @@ class _Caller:
             batch_call.call_request,
             batch_call.call_request.mode == Mode.WAIT,
         )
-        tool = sealed(self.release).tool(call_request.tool, call_request.sub_agent)
+        tool = load_sealed_release(self.release).tool(call_request.tool, call_request.sub_agent)
         default_deadline = tool.retry_policy.give_up_after_seconds if tool else requesting.DEADLINE
         while (remaining := ceil(deadline - time.monotonic())) > 0:
             if is_over.is_set():

@@ -43,7 +43,7 @@ from protocols.calls.arguments import UNKNOWN_INPUT
 from protocols.server import UnknownToolError
 from serving import names, stored_calls
 from serving.outputs import parse_output
-from serving.released_documents import sealed, wires
+from serving.released_documents import load_sealed_release, wires
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,7 +328,11 @@ def run(release: Release, call_request: CallRequest, *, actor: User, key: ApiKey
     again.
     Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
     """
-    find = sealed(release).context_item if call_request.is_of_context else sealed(release).tool
+    find = (
+        load_sealed_release(release).context_item
+        if call_request.is_of_context
+        else load_sealed_release(release).tool
+    )
     tool = find(call_request.tool, call_request.sub_agent)
     if tool is None:
         raise UnknownToolError(call_request.tool)
@@ -343,7 +347,7 @@ def run(release: Release, call_request: CallRequest, *, actor: User, key: ApiKey
             return Answer(tool=tool, outcome=transfers.KIND, transfer_to=target, format_=call_request.format_)
         call = requested.send(tool)
     except ArgumentsError as error:
-        return _refused(tool, error, call_request.format_)
+        return _refuse_arguments(tool, error, call_request.format_)
     return answer_of(masked_call(call, key), tool, call_request.format_)
 
 
@@ -379,7 +383,7 @@ def resume(
     try:
         following = go_on(call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark)
     except ArgumentsError as error:
-        return _refused(tool, error, format_)
+        return _refuse_arguments(tool, error, format_)
     return answer_of(masked_call(following, key), tool, format_)
 
 
@@ -441,7 +445,7 @@ def give_output(
     return answer_of(masked_call(answered_call, key), tool, format_)
 
 
-def _refused(tool: ReleasedTool, error: ArgumentsError, format_: str) -> Answer:
+def _refuse_arguments(tool: ReleasedTool, error: ArgumentsError, format_: str) -> Answer:
     result = Result(error=dict(error.outcome.error or {}))
     return Answer(tool=tool, outcome=error.outcome.outcome, result=result, format_=format_)
 

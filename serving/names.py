@@ -10,7 +10,7 @@ from core.schema import error_messages, spelling, validation
 from core.schema.unknown_names import UnknownName
 from designer import exports
 from designer.exports import schema, wire
-from designer.signatures.effective import Effective, EffectiveInput, Hidden
+from designer.signatures.effective import Effective, EffectiveInput, HiddenInput
 from execution.calls.checks import ArgumentsError
 from protocols.call_outcome import Outcome
 from protocols.calls.arguments import (
@@ -22,7 +22,7 @@ from protocols.calls.arguments import (
 )
 from protocols.list_pages import Note
 from protocols.signature import Signature
-from serving.released_documents import derived, wires
+from serving.released_documents import derive_from_tool, wires
 
 DOES_NOT_FIT = "does not fit together with the other inputs"
 
@@ -48,7 +48,7 @@ def map_to_vendor(
     except wire.UnfitError as error:
         error_document = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
         raise ArgumentsError(Outcome("invalid_arguments", error=error_document)) from error
-    all_inputs: list[EffectiveInput | Hidden] = [*tool.inputs, *tool.hidden]
+    all_inputs: list[EffectiveInput | HiddenInput] = [*tool.inputs, *tool.hidden]
     presets = {row.parameter.name: row.preset for row in all_inputs if row.preset is not UNSET}
     complete: dict[str, Any] = with_whole_numbers(
         {**presets, **arguments_to_send(visible_signature, vendor_named)}
@@ -99,7 +99,7 @@ def _find_excluded_names(tool: Effective, arguments: Mapping[str, Any], format_:
         return {}
     if arguments.keys() <= wires(tool, format_)[0].inputs.keys():
         has_members = any(isinstance(value, dict | list) for value in arguments.values())
-        if not has_members or not derived(
+        if not has_members or not derive_from_tool(
             tool, ("closes", format_), lambda: spelling.has_closed_part(_accepted_inputs(tool, format_))
         ):
             return {}
@@ -116,7 +116,7 @@ def _find_excluded_names(tool: Effective, arguments: Mapping[str, Any], format_:
 
 
 def _accepted_inputs(tool: Effective, format_: str) -> Any:
-    return derived(tool, ("accepted", format_), lambda: exports.accepted_inputs(tool, format_))
+    return derive_from_tool(tool, ("accepted", format_), lambda: exports.accepted_inputs(tool, format_))
 
 
 def map_error_to_caller(
@@ -148,7 +148,7 @@ def shown_signature(tool: Effective) -> Signature:
         schema_rest = None if tool.schema_rest is None else schema.kept_rest(tool)
         return Signature(name=tool.wire_name, description="", inputs=visible_inputs, schema_rest=schema_rest)
 
-    return derived(tool, "signature", make)
+    return derive_from_tool(tool, "signature", make)
 
 
 def hidden_texts(tool: Effective) -> set[str]:

@@ -87,7 +87,7 @@ _cache: OrderedDict[str, SealedRelease] = OrderedDict()
 _derived: dict[int, dict[Hashable, Any]] = {}
 
 
-def sealed(release: Release) -> SealedRelease:
+def load_sealed_release(release: Release) -> SealedRelease:
     with _lock:
         if cached := _cache.get(release.digest):
             _cache.move_to_end(release.digest)
@@ -101,7 +101,7 @@ def sealed(release: Release) -> SealedRelease:
     return cached
 
 
-def derived(tool: Effective, key: Hashable, make: Callable[[], T]) -> T:
+def derive_from_tool(tool: Effective, key: Hashable, make: Callable[[], T]) -> T:
     """Return what `make` derives from a tool, cached under `key` as long as the tool is in memory."""
     by_key = _derived.get(id(tool))
     if by_key is None:
@@ -116,4 +116,4 @@ def derived(tool: Effective, key: Hashable, make: Callable[[], T]) -> T:
 
 def wires(tool: Effective, format_: str) -> list[Wire]:
     """Return `exports.wires`, cached as long as the tool."""
-    return derived(tool, ("wires", format_), lambda: exports.wires(tool, format_))
+    return derive_from_tool(tool, ("wires", format_), lambda: exports.wires(tool, format_))

@@ -20,7 +20,7 @@ from execution.calls.call_keys import ClientCallId
 from execution.calls.masking import VisibleCall
 from people import audit
 from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 
 # A key that keeps requesting tools that it may not run is recorded once an hour per tool, and for this many
 # tools at most.
@@ -82,7 +82,7 @@ def find_called_tool(release: Release, call: Call | Thread) -> ReleasedTool | No
     """Return the tool of a call or thread of this release, in the version that ran; None if the release does
     not show it.
     """
-    document = sealed(release).visible_document(call.sub_agent)
+    document = load_sealed_release(release).visible_document(call.sub_agent)
     items = (*document.tools, *document.context) if document else ()
     tool = next((row for row in items if row.id == call.tool_id), None)
     return fresh_signatures.tool_as_called(tool, call.version) if tool and call.version else tool

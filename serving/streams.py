@@ -111,9 +111,11 @@ def _generate_events(
         time.monotonic(),
     )
     while time.monotonic() < deadline:
-        is_active = queue.settled(call).is_active
+        is_active = queue.current_call(call).is_active
         give_back()
-        new_events = events.after(call.key, last_id, min(POLL_SECONDS, alive_every) if is_active else 0.01)
+        new_events = events.events_after(
+            call.key, last_id, min(POLL_SECONDS, alive_every) if is_active else 0.01
+        )
         for event in new_events:
             last_id = event.id
             if gets_masks or event.kind != events.PARTIAL:

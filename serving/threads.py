@@ -17,7 +17,7 @@ from protocols.base import ThreadState
 from protocols.list_pages import Note
 from protocols.server import UnknownToolError
 from serving.calls import Answer, answer_of, released_version, runtime_of
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 from serving.stored_calls import find_called_tool
 
 HIDDEN = Note("HIDDEN", "A designer hid outputs of this tool, so what its threads hold is not told.")
@@ -49,7 +49,7 @@ def begin(
 
     Raises UnknownToolError, DomainError.
     """
-    tool = sealed(release).tool(name, sub_agent) if name else None
+    tool = load_sealed_release(release).tool(name, sub_agent) if name else None
     if name and (tool is None or tool.signature.kind == transfers.KIND):
         raise UnknownToolError(name)
     return threads.create(

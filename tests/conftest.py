@@ -233,8 +233,8 @@ def no_pause_before_a_call_is_sent_again() -> None:
     from execution.calls import invocation, lease
 
     invocation.sleep = lambda seconds: None
-    sleep = lease.Held.sleep
-    lease.Held.sleep = lambda lease, seconds: sleep(lease, 0)
+    sleep = lease.LeasedCall.sleep
+    lease.LeasedCall.sleep = lambda lease, seconds: sleep(lease, 0)
 
 
 @pytest.fixture(scope="session", autouse=True)

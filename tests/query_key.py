@@ -1,13 +1,13 @@
-from core.outbound.request import Carried
+from core.outbound.request import AppliedCredential
 
 
 class QueryKey:
     """A key in the address, as a session carries it."""
 
     def __init__(self, name: str, key: str) -> None:
-        self.carried = Carried(lambda request: request.add_parameter(name, key), [key])
+        self.carried = AppliedCredential(lambda request: request.add_parameter(name, key), [key])
 
-    def current(self) -> Carried:
+    def current(self) -> AppliedCredential:
         return self.carried
 
     def answered(self, status: int, challenge: str) -> bool:

@@ -67,7 +67,7 @@ from people.sso import accounts
 from protocols.definition import Parts
 from serving import calls, stored_calls
 from serving.calls import CallRequest
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, wear_out
 from tests.factories import PASSWORD, make_user
@@ -477,7 +477,9 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     assert grants.settle(grant, GrantState.EXPIRED, "The user did not answer.")
     grants.forget(grant, actor=bob)
     (transfer,) = (
-        tool for tool in sealed(release).visible_document("").tools if tool.signature.kind == "transfer"
+        tool
+        for tool in load_sealed_release(release).visible_document("").tools
+        if tool.signature.kind == "transfer"
     )
     calls.run(release, CallRequest(tool=transfer.signature.name), **asks)
 

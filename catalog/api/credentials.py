@@ -27,7 +27,7 @@ from core.outbound.addresses import MAX_URL_LENGTH
 from core.outbound.errors import RefusedError
 from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import key_of, person
 
@@ -254,7 +254,7 @@ class CredentialOutput(ModelOutput[Credential]):
                 "state": status.state,
                 "message": status.message,
                 "remedy": status.remedy,
-                "used_at": credential_status.used_at(row),
+                "used_at": credential_status.last_used_at(row),
                 "renewed_at": status.obtained_at,
                 "expires_at": status.expires_at,
                 "in_doubt_since": status.in_doubt_since,
@@ -389,7 +389,7 @@ class CredentialDetail(GenericAPIView[Credential]):
         row = self._row(pk)
         changes = _changes(row, dict(values))
         credential_operations.update_credential(
-            row, actor=person(request), expected=expected(request), **changes
+            row, actor=person(request), expected=expected_state(request), **changes
         )
         return self._answer(pk)
 

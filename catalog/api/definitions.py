@@ -20,7 +20,7 @@ from catalog.tools import definition_import, definitions
 from core.errors import invalid
 from core.serializers import Input, input_field, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 from protocols.definition import NAME, Parts
@@ -214,7 +214,7 @@ class DefinitionDetail(GenericAPIView[Tool]):
         changes = valid_data(DefinitionChange(data=request.data))
         tool = chosen_definition(pk)
         return _answer(
-            definitions.change(tool, actor=person(request), changes=changes, expected=expected(request))
+            definitions.change(tool, actor=person(request), changes=changes, expected=expected_state(request))
         )
 
     @extend_schema(responses={204: None})

@@ -24,7 +24,7 @@ from catalog.vendors import previews, setting_values
 from core.outbound.addresses import MAX_URL_LENGTH
 from core.serializers import Input, ModelChange, ModelInput, ModelOutput, input_field, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 
@@ -340,7 +340,7 @@ class EndpointDetail(GenericAPIView[Endpoint]):
         vendor_operations.update_endpoint(
             endpoint,
             actor=person(request),
-            expected=expected(request),
+            expected=expected_state(request),
             **nest_retry_members(values),
         )
         return _answer(pk)

@@ -78,7 +78,7 @@ class WhenItFailsOutput(serializers.Serializer[Any]):
     attempts = RetryNumberOutput()
 
 
-def when_it_fails(resolved: retries.Resolved) -> dict[str, Any]:
+def when_it_fails(resolved: retries.ResolvedRetryPolicy) -> dict[str, Any]:
     return {
         name: {"value": getattr(resolved.policy, name), "stated_by": level}
         for name, level in resolved.levels.items()

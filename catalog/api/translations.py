@@ -16,7 +16,7 @@ from catalog.translations.tool_texts import MAX_TRANSLATION
 from core.errors import invalid
 from core.serializers import Input, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 
@@ -134,7 +134,7 @@ class ToolTranslation(GenericAPIView[Tool]):
             actor=person(request),
             language=language,
             digest=digest,
-            expected=expected(request),
+            expected=expected_state(request),
             **values,
         )
         return self._respond(pk, language, digest)
@@ -143,7 +143,7 @@ class ToolTranslation(GenericAPIView[Tool]):
     def delete(self, request: Request, pk: int, language: str, digest: str) -> Response:
         stored.find_text(_find_tool(pk), digest)
         stored.remove_translation(
-            actor=person(request), language=language, digest=digest, expected=expected(request)
+            actor=person(request), language=language, digest=digest, expected=expected_state(request)
         )
         return Response(status=204)
 

@@ -16,7 +16,7 @@ from catalog.vendors import report_card
 from core.outbound.addresses import MAX_URL_LENGTH
 from core.serializers import ModelChange, ModelInput, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 
@@ -63,7 +63,7 @@ class VendorOutput(ModelOutput[Vendor]):
         fields = ["slug", "name", "homepage", "endpoints", "tools", "created_at"]
 
 
-class KeptOutput(serializers.Serializer[report_card.Kept]):
+class KeptOutput(serializers.Serializer[report_card.PromiseRecord]):
     promise = serializers.ChoiceField(choices=list(PROMISES))
     says = serializers.CharField()
     breaches = serializers.IntegerField()
@@ -146,7 +146,7 @@ class VendorDetail(GenericAPIView[Vendor]):
     def patch(self, request: Request, slug: str) -> Response:
         changes = valid_data(VendorChange(data=request.data))
         vendor_operations.update_vendor(
-            self.vendor(slug), actor=person(request), expected=expected(request), **changes
+            self.vendor(slug), actor=person(request), expected=expected_state(request), **changes
         )
         return self._answer(slug)
 

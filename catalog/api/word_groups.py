@@ -11,7 +11,7 @@ from catalog.models import CustomWordGroup
 from catalog.search import word_groups
 from core.serializers import Input, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 
@@ -70,7 +70,7 @@ class WordGroupDetail(GenericAPIView[CustomWordGroup]):
         group = word_groups.update_group(
             get_object_or_404(CustomWordGroup, pk=pk),
             actor=person(request),
-            expected=expected(request),
+            expected=expected_state(request),
             **values,
         )
         return _answer(group)

@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy
 from catalog.credentials import kinds, sessions
 from catalog.credentials.kinds.base import Kind
 from catalog.credentials.oauth import clients, revocation, tokens
-from catalog.credentials.oauth.clients import Registered
+from catalog.credentials.oauth.clients import RegisteredClient
 from catalog.credentials.oauth.revocation import Revocation
-from catalog.locking import check_name, locked, origin_of
+from catalog.locking import check_name, lock_row, origin_of
 from catalog.models import Credential, Grant
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError, invalid
@@ -47,7 +47,7 @@ def create_credential(
     kind: str,
     url: str,
     secret: str = "",
-    registered: Registered | None = None,
+    registered: RegisteredClient | None = None,
     **details: Any,
 ) -> Credential:
     """Create a credential. `url`: any address of the origin to which the secret may be sent.
@@ -89,7 +89,7 @@ def update_credential(
     *,
     actor: User,
     secret: str = "",
-    registered: Registered | None = None,
+    registered: RegisteredClient | None = None,
     expected: str = edit_conflicts.ANY_STATE,
     **changes: Any,
 ) -> Credential:
@@ -99,7 +99,7 @@ def update_credential(
     A value that does not match any more is deleted and must be entered again. The origin never changes:
     another origin needs another credential.
     """
-    credential = locked(credential, Credential.objects.filter(removed_at=None))
+    credential = lock_row(credential, Credential.objects.filter(removed_at=None))
     if registered:
         client_details, secret = clients.from_registration(registered)
         changes |= client_details
@@ -183,7 +183,7 @@ def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
 
     Its `message` is there once the transaction is over.
     """
-    credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
+    credential = _with_grant(lock_row(credential, Credential.objects.filter(removed_at=None)))
     if not clients.uses_oauth(credential):
         return None
     revoked = revocation.prepare(credential.grant)
@@ -195,7 +195,7 @@ def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
 @transaction.atomic
 def replace_secret(credential: Credential, *, actor: User, secret: str = "") -> Credential:
     """Replace the secret. A client that signs its assertions gets a new key, or the one in `secret`."""
-    credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
+    credential = _with_grant(lock_row(credential, Credential.objects.filter(removed_at=None)))
     before = sessions.facts(credential)
     if clients.uses_oauth(credential) and credential.grant.secret_expires_at:
         credential.grant.secret_expires_at = None
@@ -221,7 +221,7 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
 
     Its server is notified afterwards, as by `sign_out`.
     """
-    credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
+    credential = _with_grant(lock_row(credential, Credential.objects.filter(removed_at=None)))
     if used := credential.endpoints.filter(removed_at=None).first():
         raise DomainError(
             "credential_in_use",

@@ -32,7 +32,7 @@ from core.outbound.connection_pool import KeptFor
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
 from core.outbound.policy import AddressSource, Door, origin_of, policy_for
-from core.outbound.request import Carried, apply_headers
+from core.outbound.request import AppliedCredential, apply_headers
 from core.outbound.session import Follower, HttpSession
 from people import audit
 
@@ -104,7 +104,7 @@ class _OAuthCredential:
         self._token: Token
         self._carry(tokens.token_for(credential))
 
-    def current(self) -> Carried:
+    def current(self) -> AppliedCredential:
         if self._worn_out_at is not None and time.monotonic() >= self._worn_out_at:
             self._carry(tokens.apart(partial(tokens.token_for, self._credential)))
         return self._carried
@@ -138,17 +138,17 @@ class _OAuthCredential:
         text = token.secret.reveal()
         self._token = token
         apply = partial(apply_headers, {"Authorization": f"Bearer {text}"})
-        self._carried = Carried(apply, (text, quote(text, safe="")))
+        self._carried = AppliedCredential(apply, (text, quote(text, safe="")))
         self._worn_out_at = None if token.good_for is None else time.monotonic() + token.good_for
 
 
 class _UnrecordedCredential:
     """A credential whose acceptance or refusal by the vendor is not recorded."""
 
-    def __init__(self, carried: Carried) -> None:
+    def __init__(self, carried: AppliedCredential) -> None:
         self.carried = carried
 
-    def current(self) -> Carried:
+    def current(self) -> AppliedCredential:
         return self.carried
 
     def answered(self, status: int, challenge: str) -> bool:
@@ -164,9 +164,9 @@ class _FixedCredential:
         self._is_used = False
         kind = open_kind(credential)
         self.certificate = kind.certificate
-        self._carried = Carried(kind.apply, kind.secrets)
+        self._carried = AppliedCredential(kind.apply, kind.secrets)
 
-    def current(self) -> Carried:
+    def current(self) -> AppliedCredential:
         return self._carried
 
     def answered(self, status: int, challenge: str) -> bool:
@@ -260,7 +260,7 @@ def open_address(
 
     `source` is the role of the user who saved it. The credential is sent to no origin but its own.
     """
-    carrier = _opened(credential, url) if credential else None
+    carrier = _session_credential(credential, url) if credential else None
     session = HttpSession(
         url,
         policy=policy_for(Door.ACTIVITY, source),
@@ -334,10 +334,10 @@ def _keeping_memory(
 
 
 def _carrier(endpoint: Endpoint) -> "_OAuthCredential | _FixedCredential | None":
-    return _opened(endpoint.credential, endpoint.credential_url) if endpoint.credential else None
+    return _session_credential(endpoint.credential, endpoint.credential_url) if endpoint.credential else None
 
 
-def _opened(credential: Credential, url: str) -> "_OAuthCredential | _FixedCredential":
+def _session_credential(credential: Credential, url: str) -> "_OAuthCredential | _FixedCredential":
     # Raises DomainError when it was entered for another address.
     if credential.removed_at or credential.origin != origin_of(url, may_ask=True):
         raise DomainError(

@@ -33,15 +33,15 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
             if credential.sealed:
                 sessions.decrypt(credential)
         except UndecryptableError as error:
-            return _locked(error.problem)
+            return _unreadable_secret_status(error.problem)
         return grant_status.status_of(credential.grant, now)
     try:
         secret = sessions.decrypt(credential).reveal()
     except UndecryptableError as error:
-        return _locked(error.problem)
+        return _unreadable_secret_status(error.problem)
     kind = kinds.KINDS.get(credential.kind)
     if kind is None:
-        return _locked(f"is of a kind that is not known here: {credential.kind}.")
+        return _unreadable_secret_status(f"is of a kind that is not known here: {credential.kind}.")
     # What is sent in place of a secret is long.
     is_short = kind.sends_secret and secret_echo.is_too_short(secret)
     warning = f" {TOO_SHORT.format(count=secret_echo.MIN_SECRET_LENGTH)}" if is_short else ""
@@ -70,12 +70,12 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
     return replace(usual_status, expires_at=expires_at)
 
 
-def used_at(credential: Credential) -> datetime | None:
+def last_used_at(credential: Credential) -> datetime | None:
     """About when it was last sent."""
     return credential.grant.used_at if clients.uses_oauth(credential) else credential.used_at
 
 
-def _locked(why: str) -> CredentialStatus:
+def _unreadable_secret_status(why: str) -> CredentialStatus:
     return _plain(SignInState.REFUSED, mark(f"Its secret {why}"), Remedy.ENTER_SECRET)
 
 

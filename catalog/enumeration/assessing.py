@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from django.utils import timezone
 
 from catalog.enumeration.current_tools import CurrentTool
-from catalog.enumeration.staging import Assessed, StagedTool
+from catalog.enumeration.staging import AssessedTool, StagedTool
 from catalog.models import Finding, Run, ToolVersion
 from catalog.models.tools import version_name
 from catalog.review import breaches
@@ -21,10 +21,10 @@ def assess_changes(
     promises: Collection[str],
     current: Mapping[str, CurrentTool],
     changed: Sequence[tuple[str, StagedTool]],
-) -> tuple[list[Finding], dict[int, Assessed]]:
+) -> tuple[list[Finding], dict[int, AssessedTool]]:
     """Return the findings of these changed tools, and what is stopped or raises an alarm, by tool."""
     findings: list[Finding] = []
-    assessed: dict[int, Assessed] = {}
+    assessed: dict[int, AssessedTool] = {}
     endpoint_policy = policy.with_defaults(run.endpoint.policy)
     version_ids = [pk for tool, _ in changed if (pk := current[tool].in_effect)]
     before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=version_ids)}
@@ -44,7 +44,7 @@ def assess_changes(
         stop = assessment.stop(endpoint_policy)
         if stop or assessment.alarms:
             name = version_name(row.label, len(texts), timezone.now()) if row.label else ""
-            assessed[pk] = Assessed(stop, name, assess.to_json(assessment.alarms))
+            assessed[pk] = AssessedTool(stop, name, assess.to_json(assessment.alarms))
     return findings, assessed
 
 

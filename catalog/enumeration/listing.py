@@ -29,7 +29,7 @@ from catalog.models.findings import Severity
 from catalog.pictures.addresses import image_address
 from catalog.rules.diff import compare
 from core import canonical_json
-from core.canonical_json import decoded
+from core.canonical_json import parse_document
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.translatable import mark
@@ -348,7 +348,7 @@ class _Pass:
         self.waiting = {}
         changed: list[tuple[str, StagedTool]] = []
         for start in range(0, len(waiting), AT_ONCE):
-            staged = list(self._decoded(waiting[start : start + AT_ONCE]))
+            staged = list(self._decode_items(waiting[start : start + AT_ONCE]))
             changed += [(tool, row) for tool, row in staged if row.tool_pk is not None]
             self.staged |= {tool: row.tool_id for tool, row in staged}
             self.stage.put([row for _, row in staged])
@@ -375,7 +375,7 @@ class _Pass:
         relisted: dict[int, Item] = {}
         for pk, raw, text, first_seen_at, tool_pk, tool_id, listed_raw in versions:
             tool, item = current[pk]
-            document, version_document = item.document or {}, decoded(raw)
+            document, version_document = item.document or {}, parse_document(raw)
             content_digest = self._content_digest(document, now)
             if not content_digest or content_digest != self._content_digest(version_document, first_seen_at):
                 continue
@@ -390,7 +390,7 @@ class _Pass:
                 if listed_raw is not None:
                     self.harvest.as_version.add(tool_pk)
                     self._note_image(tool_pk, item)
-            elif listed_raw is None or whole_digest != self.protocol.whole_digest(decoded(listed_raw)):
+            elif listed_raw is None or whole_digest != self.protocol.whole_digest(parse_document(listed_raw)):
                 relisted[tool_pk] = item
                 self._note_image(tool_pk, item)
                 self.harvest.note(REST_CHANGED)
@@ -417,7 +417,7 @@ class _Pass:
         except UnreadableItemError:
             return ""
 
-    def _decoded(self, items: Sequence[tuple[str, Item]]) -> Iterator[tuple[str, StagedTool]]:
+    def _decode_items(self, items: Sequence[tuple[str, Item]]) -> Iterator[tuple[str, StagedTool]]:
         for tool, item in items:
             document, current = item.document or {}, self.current.get(tool)
             try:

@@ -29,7 +29,7 @@ from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
 from catalog.review import inspector
-from core.canonical_json import decoded
+from core.canonical_json import parse_document
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from protocols import base
@@ -178,7 +178,7 @@ class _HistoryReader:
         labels: Counter[str] = Counter()
         staged: list[StagedTool] = []
         for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
-            signature = None if (item.label, item.digest) in stored else self._decoded(tool, item)
+            signature = None if (item.label, item.digest) in stored else self._decode_item(tool, item)
             if (
                 signature is None
                 or (content := (item.label, self._content_digest(item.document or {}))) in contents
@@ -203,7 +203,7 @@ class _HistoryReader:
         # The stored contents with the labels of these items, in any form.
         same_label = tool.versions.filter(label__in=[item.label for item in items])
         stored = same_label.values_list("label", "raw") if items else ()
-        return {(label, self._content_digest(decoded(raw))) for label, raw in stored}
+        return {(label, self._content_digest(parse_document(raw))) for label, raw in stored}
 
     def _content_digest(self, document: dict[str, Any]) -> str:
         # "" for what cannot be read: it is neither held nor added.
@@ -212,7 +212,7 @@ class _HistoryReader:
         except UnreadableItemError:
             return ""
 
-    def _decoded(self, tool: Tool, item: Item) -> Signature | None:
+    def _decode_item(self, tool: Tool, item: Item) -> Signature | None:
         try:
             return self.protocol.read(item.document or {})
         except UnreadableItemError as exc:

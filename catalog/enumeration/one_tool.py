@@ -36,7 +36,7 @@ from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.limits import Limits
 from core.postgresql.base import give_back
 from protocols.base import Protocol, Session
-from protocols.list_pages import Item, NothingKnown, UnreadableItemError, identity
+from protocols.list_pages import Item, NoKnownPages, UnreadableItemError, identity
 from protocols.paging import PageGuard
 
 logger = logging.getLogger(__name__)
@@ -52,20 +52,20 @@ LOOK_EVERY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchResult:
     """The result. Without a code, the catalog contains the vendor's current tool."""
 
     error_code: str = ""
     error_message: str = ""
 
 
-def fetch(tool: Tool) -> Fetched:
+def fetch(tool: Tool) -> FetchResult:
     """Return the result of a request to the vendor, now or within the interval, by any process.
 
     Call it outside of transactions. It has no database connection while it waits.
     """
     if tool.endpoint.speak().is_own:
-        return Fetched()
+        return FetchResult()
     ends = time.monotonic() + SECONDS * WAITS_LONGER_BY
     rows: QuerySet[ToolFetch] | QuerySet[ListFetch]
     if tool.endpoint.speak().fetches_alone:
@@ -80,33 +80,33 @@ def fetch(tool: Tool) -> Fetched:
     claim, until = uuid.uuid4(), Now() + timedelta(seconds=SECONDS + SECONDS_TO_RECORD)
     while True:
         if rows.filter(is_free, is_due).update(claim=claim, claimed_until=until):
-            return _settled(tool, rows.filter(claim=claim))
+            return _fetch_and_settle(tool, rows.filter(claim=claim))
         row = rows.annotate(now=Now()).get()
         if row.claim is None or (row.next_at and row.next_at > row.now):
             tool_row = None if row.error_code else ToolFetch.objects.filter(pk=tool.pk).first()
             result_row = tool_row or row
-            return Fetched(result_row.error_code, result_row.error_message)
+            return FetchResult(result_row.error_code, result_row.error_message)
         if time.monotonic() > ends:
-            return Fetched("BUSY", "Another request asks the vendor for this tool already.")
+            return FetchResult("BUSY", "Another request asks the vendor for this tool already.")
         give_back()
         time.sleep(LOOK_EVERY)
 
 
-def _settled(tool: Tool, mine: QuerySet[Any]) -> Fetched:
+def _fetch_and_settle(tool: Tool, mine: QuerySet[Any]) -> FetchResult:
     wait = timedelta(seconds=settings.FRESH_SECONDS)
     try:
         fetched = _fetch_tool(tool)
     except (ProtocolError, DomainError) as exc:
-        fetched = Fetched(exc.code, exc.message)
+        fetched = FetchResult(exc.code, exc.message)
         retry_after = circuit_breaker.retry_after_wait(getattr(exc, "retry_after", None))
         wait = max(wait, retry_after)
     except UnreadableItemError as exc:
-        fetched = Fetched(exc.code, exc.reason)
+        fetched = FetchResult(exc.code, exc.reason)
     except Exception as exc:
         if db_errors.is_database_lost(exc):
             raise  # The claim runs out.
         logger.exception("tool %s was not read", tool.pk)
-        fetched = Fetched("INTERNAL", "Pegboard itself failed here; its log says more.")
+        fetched = FetchResult("INTERNAL", "Pegboard itself failed here; its log says more.")
     mine.update(
         claim=None,
         claimed_until=None,
@@ -118,7 +118,7 @@ def _settled(tool: Tool, mine: QuerySet[Any]) -> Fetched:
     return fetched
 
 
-def _fetch_tool(tool: Tool) -> Fetched:
+def _fetch_tool(tool: Tool) -> FetchResult:
     endpoint = tool.endpoint
     if not endpoint.is_live:
         raise DomainError("ENDPOINT_REMOVED", "The endpoint was removed.")
@@ -135,10 +135,10 @@ def _fetch_tool(tool: Tool) -> Fetched:
         item = protocol.fetch(session, tool.tool_id)
     if identity(item.tool_id) != identity(tool.tool_id):
         raise UnavailableError("WRONG_TOOL", "The vendor answered with another tool.")
-    return _recorded(protocol, tool, item)
+    return _record_fetch(protocol, tool, item)
 
 
-def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
+def _read_list(tool: Tool, protocol: Protocol) -> FetchResult:
     endpoint = tool.endpoint
     tool_list = _ListedTools(current_tools.read_current_tools(endpoint))
     with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
@@ -151,8 +151,8 @@ def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
     ends = time.monotonic() + SECONDS_TO_RECORD / 2
     for number, (pk, item) in enumerate(changed):
         if number >= MAX_CHANGED or time.monotonic() > ends:
-            faults[pk] = Fetched("BUSY", "Much has changed in the list. The next run reads this tool.")
-        elif (fetched := _recorded(protocol, rows[pk], item)).error_code:
+            faults[pk] = FetchResult("BUSY", "Much has changed in the list. The next run reads this tool.")
+        elif (fetched := _record_fetch(protocol, rows[pk], item)).error_code:
             faults[pk] = fetched
     with transaction.atomic():
         ToolFetch.objects.filter(tool__endpoint=endpoint).exclude(tool__in=faults).delete()
@@ -165,7 +165,7 @@ def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
             unique_fields=["tool"],
             update_fields=["error_code", "error_message"],
         )
-    return faults.get(tool.pk, Fetched())
+    return faults.get(tool.pk, FetchResult())
 
 
 class _ListedTools:
@@ -174,33 +174,33 @@ class _ListedTools:
     def __init__(self, held: Mapping[str, current_tools.CurrentTool]) -> None:
         self.held = {name: current for name, current in held.items() if current.is_active}
         self.digests: dict[str, str] = {}
-        self.refused: dict[str, Fetched] = {}
+        self.refused: dict[str, FetchResult] = {}
         self.changed: dict[int, Item] = {}
 
     def read(self, protocol: Protocol, session: Session, max_count: int) -> None:
         guard, nameless = PageGuard(max_count), 0
-        for page in protocol.enumerate(session, NothingKnown()):
+        for page in protocol.enumerate(session, NoKnownPages()):
             for item in page.items:
                 name = identity(item.tool_id)
                 if self.digests.setdefault(name, item.digest) != item.digest:
                     reason = "Two different tools were listed with this id, so neither was taken."
-                    self.refused[name] = Fetched("DUP_CONFLICT", reason)
+                    self.refused[name] = FetchResult("DUP_CONFLICT", reason)
                 current = self.held.get(name)
                 if current and not current.is_listed_as(item.digest, protocol.revision):
                     self.changed[current.pk] = item
             for rejected in page.rejected:
                 nameless += rejected.tool.startswith("#")
-                self.refused[identity(rejected.tool)] = Fetched(rejected.code, rejected.reason)
+                self.refused[identity(rejected.tool)] = FetchResult(rejected.code, rejected.reason)
             guard.check(page, tool_count=len(self.digests) + len(self.refused) + nameless)
 
-    def faults(self) -> dict[int, Fetched]:
+    def faults(self) -> dict[int, FetchResult]:
         faults = {}
         for name, current in self.held.items():
             if name in self.refused:
                 faults[current.pk] = self.refused[name]
                 self.changed.pop(current.pk, None)
             elif name not in self.digests:
-                faults[current.pk] = Fetched("NOT_FOUND", "The vendor does not list this tool any more.")
+                faults[current.pk] = FetchResult("NOT_FOUND", "The vendor does not list this tool any more.")
         return faults
 
 
@@ -209,7 +209,7 @@ def _limits(tool: Tool) -> Limits:
     return replace(usual, request=SECONDS, session=SECONDS, is_asked_for=True, backoff=(), patience=2.0)
 
 
-def _recorded(protocol: Protocol, tool: Tool, item: Item) -> Fetched:
+def _record_fetch(protocol: Protocol, tool: Tool, item: Item) -> FetchResult:
     run = Run(
         endpoint=tool.endpoint,
         trigger=Trigger.RUNTIME,
@@ -225,7 +225,7 @@ def _recorded(protocol: Protocol, tool: Tool, item: Item) -> Fetched:
     return fetched
 
 
-def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetched:
+def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> FetchResult:
     """Record one tool. The run is stored if the tool had changed."""
     with transaction.atomic():
         Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
@@ -233,7 +233,7 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetche
             raise store.EndpointMovedError
         versions = current_tools.read_current_tools(run.endpoint, tool.pk).values()
         if any(version.is_listed_as(item.digest, protocol.revision) for version in versions):
-            return Fetched()
+            return FetchResult()
         with transaction.atomic():
             run.save()
             Run.objects.filter(pk=run.pk).update(started_at=Now(), finished_at=Now())
@@ -246,7 +246,7 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetche
                     outbox.review_waits(run.endpoint_id)
                 _forget_page(run, item)
                 worker_audit.record_run(run, {"changed": harvest.changed})
-                return Fetched()
+                return FetchResult()
             # No new version, or a document that the catalog refuses, which the next run reports.
             transaction.set_rollback(True)
         if harvest.relisted:
@@ -256,7 +256,7 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetche
             _forget_page(run, item)
     run.pk = None
     refused = harvest.rejections[0] if harvest.rejections else None
-    return Fetched(refused.code, refused.reason) if refused else Fetched()
+    return FetchResult(refused.code, refused.reason) if refused else FetchResult()
 
 
 def _forget_page(run: Run, item: Item) -> None:

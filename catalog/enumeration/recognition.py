@@ -14,7 +14,7 @@ from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.limits import DEFAULT_LIMITS
 from protocols.base import Protocol
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 
 SECONDS_OF_EACH = 4.0
 LIMITS = replace(DEFAULT_LIMITS, request=SECONDS_OF_EACH, session=SECONDS_OF_EACH, backoff=())
@@ -48,7 +48,7 @@ def explain(endpoint: Endpoint, error: ProtocolError, policy: Policy | None = No
             suppress(ProtocolError),
             sessions.open_session(draft, limits=LIMITS, policy=policy) as session,
         ):
-            page = next(iter(draft.speak().enumerate(session, NothingKnown())), None)
+            page = next(iter(draft.speak().enumerate(session, NoKnownPages())), None)
             if page is not None and page.items:
                 return WrongProtocolError(endpoint, other)
     return error

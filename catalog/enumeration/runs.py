@@ -186,7 +186,7 @@ def perform(run_id: int, on_progress: OnProgress | None = None, *, is_divided: b
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
     began = time.monotonic()
-    with log_context.about(run_id=run.pk, endpoint_id=run.endpoint_id):
+    with log_context.log_context(run_id=run.pk, endpoint_id=run.endpoint_id):
         try:
             _read_and_record(_RunPart(run, is_last=not is_divided), on_progress)
         except EndpointMovedError as moved:

@@ -24,7 +24,7 @@ from catalog.models.tools import item_kind
 from catalog.pictures.addresses import image_address
 from catalog.rules import policy
 from catalog.token_estimate import tokens_of
-from core.canonical_json import canonical, decoded
+from core.canonical_json import canonical, parse_document
 from core.failpoints import failpoint
 from core.server_session import session_of
 from protocols import signature
@@ -82,7 +82,7 @@ def staged_tool(
 
 
 @dataclass(frozen=True, slots=True)
-class Assessed:
+class AssessedTool:
     """A changed tool that raised an alarm or that the policy stops.
 
     version: the name of the version, "" without a label. alarms: as a version stores them.
@@ -119,7 +119,7 @@ class Harvest:
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
     known_pages: list[KnownPage] = field(default_factory=list)
-    assessed: dict[int, Assessed] = field(default_factory=dict)
+    assessed: dict[int, AssessedTool] = field(default_factory=dict)
     spool: "Spool | None" = None
 
     def note(self, note: Note) -> None:
@@ -303,12 +303,12 @@ class Stage:
     def documents(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the vendor's id and the document of each staged tool. At least one was staged."""
         if self.spool:
-            yield from ((tool.tool_id, decoded(tool.raw)) for tool in self.spool.tools())
+            yield from ((tool.tool_id, parse_document(tool.raw)) for tool in self.spool.tools())
             return
         with connection.chunked_cursor() as cursor:
             cursor.execute("SELECT tool_id, raw FROM staged_tool")
             while rows := cursor.fetchmany(250):
-                yield from ((tool_id, decoded(raw)) for tool_id, raw in rows)
+                yield from ((tool_id, parse_document(raw)) for tool_id, raw in rows)
 
 
 def _lifetime() -> str:
@@ -316,7 +316,7 @@ def _lifetime() -> str:
     return "ON COMMIT DROP" if connection.in_atomic_block else ""
 
 
-def _escaped(text: str) -> str:
+def _escape_field(text: str) -> str:
     # Replacing is much faster than `str.translate`, and most texts need no replacement.
     if "\\" in text or "\t" in text or "\n" in text or "\r" in text:
         text = text.replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
@@ -333,4 +333,4 @@ def _copy_line(tool: StagedTool) -> str:
         *(tool.signature, tool.raw, tool.image),
     )
     counts = (str(tool.nth), str(tool.same_label_before))
-    return "\t".join([str(tool.tool_pk or r"\N"), *map(_escaped, texts), *counts, tool.kind]) + "\n"
+    return "\t".join([str(tool.tool_pk or r"\N"), *map(_escape_field, texts), *counts, tool.kind]) + "\n"

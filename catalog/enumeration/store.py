@@ -162,7 +162,7 @@ def _succeed(run: Run, harvest: Harvest) -> None:
     )
     worker_audit.record_recovery(run)
     if run.endpoint.failures:
-        outbox.recovered(run.endpoint)
+        outbox.report_recovery(run.endpoint)
 
 
 def read_columns(harvest: Harvest) -> dict[str, object]:

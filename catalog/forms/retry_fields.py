@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from catalog.rules import retries
-from catalog.rules.retries import Resolved, Stated
+from catalog.rules.retries import ResolvedRetryPolicy, Stated
 from people.forms import OperationForm
 
 _LEVELS = {
@@ -25,7 +25,7 @@ _NUMBERS = {
 class RetryForm(OperationForm):
     """A form with the fields of a retry policy."""
 
-    def add_retry(self, stated: Stated, below: Resolved | None) -> None:
+    def add_retry(self, stated: Stated, below: ResolvedRetryPolicy | None) -> None:
         """Add the fields. `below`: the inherited policy, None if it differs between tools."""
         inherited: dict[str, str] = {}
         if below:

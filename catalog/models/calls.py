@@ -44,7 +44,7 @@ def caller_name(actor: User, key: ApiKey | None) -> str:
     return (f"{actor}, key {key.name}" if key else str(actor))[:MAX_CALLER_NAME_LENGTH]
 
 
-class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedExchange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request and its reply, with limits and without the credential. `status` 0: no reply."""
 
     method: str
@@ -65,7 +65,7 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     waited_ms: int = 0
     duration_ms: int = 0
-    exchanges: list[Sent] = []
+    exchanges: list[RecordedExchange] = []
 
 
 class StoredQuestion(msgspec.Struct, frozen=True, omit_defaults=True):

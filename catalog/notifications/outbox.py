@@ -29,7 +29,7 @@ def broke(endpoint: Endpoint) -> None:
     add_notice(Event.BROKEN, endpoint.pk, GRACE)
 
 
-def recovered(endpoint: Endpoint) -> None:
+def report_recovery(endpoint: Endpoint) -> None:
     """Delete the waiting notice of the failure, or report the recovery if the failure was reported."""
     subject = str(endpoint.pk)
     if Notice.objects.filter(event=Event.BROKEN, subject=subject, settled_at=None).delete()[0]:

@@ -96,7 +96,7 @@ def update(
 ) -> Webhook:
     """Change `name`, `url` or `events`. Waiting deliveries go to a new address. An empty `url` keeps the
     old one."""
-    webhook = _locked(webhook)
+    webhook = _lock_webhook(webhook)
     before, url = facts(webhook), changes.get("url", "").strip()
     webhook.name = changes.get("name", webhook.name).strip()
     if "events" in changes:
@@ -123,7 +123,7 @@ def narrow(webhook: Webhook, *, is_narrowed: bool) -> None:
 @transaction.atomic
 def replace_secret(webhook: Webhook, *, actor: User) -> Secret:
     """Create a new secret, which signs all further deliveries."""
-    webhook = _locked(webhook)
+    webhook = _lock_webhook(webhook)
     before = {"key": webhook.key_id}
     secret = _new_secret(webhook)
     webhook.save(update_fields=["sealed"])
@@ -133,7 +133,7 @@ def replace_secret(webhook: Webhook, *, actor: User) -> Secret:
 
 @transaction.atomic
 def pause(webhook: Webhook, *, actor: User) -> None:
-    webhook = _locked(webhook)
+    webhook = _lock_webhook(webhook)
     if not webhook.is_paused:
         _pause(webhook, actor, f"{actor} paused it.")
 
@@ -141,7 +141,7 @@ def pause(webhook: Webhook, *, actor: User) -> None:
 @transaction.atomic
 def resume(webhook: Webhook, *, actor: User) -> None:
     """Resume deliveries. Those that have waited for more than three days are dropped."""
-    webhook = _locked(webhook)
+    webhook = _lock_webhook(webhook)
     if not webhook.is_paused:
         return
     Webhook.objects.filter(pk=webhook.pk).update(is_paused=False, paused_why="", failures=0, next_at=Now())
@@ -151,7 +151,7 @@ def resume(webhook: Webhook, *, actor: User) -> None:
 @transaction.atomic
 def remove(webhook: Webhook, *, actor: User) -> None:
     """Remove the webhook, delete its secret and its address, and drop its waiting deliveries."""
-    webhook = _locked(webhook)
+    webhook = _lock_webhook(webhook)
     before = facts(webhook)
     waiting = webhook.deliveries.filter(state=SendingState.WAITING)
     waiting.update(state=SendingState.FAILED, error="The webhook was removed.")
@@ -163,7 +163,7 @@ def remove(webhook: Webhook, *, actor: User) -> None:
 def send_test(webhook: Webhook, *, actor: User) -> Delivery:
     """Send one test delivery now, even to a paused webhook, and return it with its result."""
     with transaction.atomic():
-        webhook = _locked(webhook)
+        webhook = _lock_webhook(webhook)
         now = timezone.now()
         text = events.describe_test(str(webhook.pk))
         notice = Notice(event=TEST, subject=str(webhook.pk), settled_at=now, told_at=now)
@@ -261,7 +261,7 @@ def body(notice: Notice) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def signed(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
+def signature_headers(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
     """Return the three signature headers. Raises UndecryptableError."""
     return signature(_secret(delivery.webhook), delivery.pk, content, now)
 
@@ -326,7 +326,7 @@ def _pause(webhook: Webhook, actor: User | None, why: str) -> None:
         outbox.webhook_paused(webhook)
 
 
-def _locked(webhook: Webhook) -> Webhook:
+def _lock_webhook(webhook: Webhook) -> Webhook:
     locked_webhook = live().select_for_update().filter(pk=webhook.pk).first()
     if locked_webhook is None:
         raise DomainError("not_found", _("This webhook was removed meanwhile."), status=404)

@@ -52,7 +52,7 @@ def decide(
     state = STATES[decision]
     if (finding.state, finding.note) == (state, note):
         return finding, None
-    about = holds.about(finding.tool_id, finding.subject).exclude(pk=finding.pk).exclude(state=state)
+    about = holds.findings_about(finding.tool_id, finding.subject).exclude(pk=finding.pk).exclude(state=state)
     if decision == "accept":
         order = Severity.values
         about = about.filter(severity__in=order[: order.index(finding.severity) + 1])
@@ -96,7 +96,7 @@ def take_back(entry: AuditEntry, *, actor: User) -> Finding:
         raise DomainError("decision_changed", message, status=409)
     earlier = entry.before or {}
     # A finding that somebody has decided by itself since stays as it is.
-    covered = holds.about(finding.tool_id, finding.subject).filter(
+    covered = holds.findings_about(finding.tool_id, finding.subject).filter(
         pk__in=earlier.get(OTHERS, {}), resolved_at=finding.resolved_at
     )
     others = {row.pk: row for row in covered}

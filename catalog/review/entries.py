@@ -26,7 +26,7 @@ class TextDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedVersion:
     """Another version that agents have pinned, and what `Entry.version` would change for them."""
 
     version: ToolVersion
@@ -50,7 +50,7 @@ class Entry:
     shown_elsewhere: OtherAnswer | None = None
     changes: tuple[diff.Change, ...] = ()
     lines: list[TextDifference] = field(default_factory=list)
-    pinned: list[Pinned] = field(default_factory=list)
+    pinned: list[PinnedVersion] = field(default_factory=list)
     agents: int = 0
 
     @property
@@ -95,7 +95,7 @@ def entry_of(finding: Finding) -> Entry:
         reverse=True,
     )
     pinned = [
-        Pinned(pinned_version, users[pinned_version.pk], *_differing(pinned_version, version))
+        PinnedVersion(pinned_version, users[pinned_version.pk], *_differing(pinned_version, version))
         for pinned_version in differing[:PINNED_SHOWN]
     ]
     differences = _differing(elsewhere or before, version)

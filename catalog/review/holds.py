@@ -38,7 +38,7 @@ class Caught:
     stop: Stop
 
 
-def about(tool: int, digest: str) -> QuerySet[Finding]:
+def findings_about(tool: int, digest: str) -> QuerySet[Finding]:
     """All findings about these bytes."""
     return Finding.objects.filter(tool=tool, subject=digest)
 

@@ -172,7 +172,7 @@ _PLACE = """
 """
 
 
-def decided(inbox_filter: InboxFilter, start: int, max_count: int) -> list[int]:
+def decided_finding_ids(inbox_filter: InboxFilter, start: int, max_count: int) -> list[int]:
     """Keys of what was decided or noted, newest first: of those there may be too many to group."""
     return list(
         decisions(inbox_filter).order_by("-pk").values_list("pk", flat=True)[start : start + max_count]

@@ -49,7 +49,7 @@ def look_alikes(
     for tool, other, vendor in rows:
         row = listed[tool]
         is_plain = row.signature.name.isascii() and other.isascii()
-        name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
+        name, like = inspection.spell_out_hidden(row.signature.name), inspection.spell_out_hidden(other)
         yield (
             row.version,
             Alarm(
@@ -64,7 +64,7 @@ def collisions(
     endpoint: Endpoint, twins: list[int], versions_by_tool: dict[int, InspectedVersion]
 ) -> Iterator[tuple[int, Alarm]]:
     """Report names of tools of other vendors that agents use already."""
-    used = _used() if versions_by_tool else []
+    used = _used_tool_ids() if versions_by_tool else []
     if not used:
         return
     with connection.cursor() as cursor:
@@ -73,7 +73,7 @@ def collisions(
     copied: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
     for tool, other, vendor, other_endpoint, digest in rows:
         row = versions_by_tool[tool]
-        name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
+        name, like = inspection.spell_out_hidden(row.signature.name), inspection.spell_out_hidden(other)
         if name == like and row.digest == digest:
             copied[other_endpoint, vendor].append(row.version)
             continue
@@ -88,7 +88,7 @@ def collisions(
         yield min(versions), Alarm("SAME_TOOLS", "low", message)
 
 
-def _used() -> list[int]:
+def _used_tool_ids() -> list[int]:
     return [pk for source in USED_TOOLS for pk in source()]
 
 
@@ -96,7 +96,7 @@ def near_misses(
     endpoint: Endpoint, twins: list[int], tool_versions: list[InspectedVersion]
 ) -> Iterator[tuple[int, Alarm]]:
     """Report names one letter away from that of another vendor's tool that agents use."""
-    others = Tool.objects.filter(pk__in=_used(), kind=ItemKind.TOOL)
+    others = Tool.objects.filter(pk__in=_used_tool_ids(), kind=ItemKind.TOOL)
     others = others.exclude(endpoint__vendor=endpoint.vendor_id).exclude(endpoint__in=twins)
     vendors_by_name = (
         dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if tool_versions else {}
@@ -105,7 +105,7 @@ def near_misses(
     for row in tool_versions:
         other = close.get(row.signature.name)
         if other is not None and skeleton(other) != skeleton(row.signature.name):  # or it is a collision
-            name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
+            name, like = inspection.spell_out_hidden(row.signature.name), inspection.spell_out_hidden(other)
             message = (
                 f"The name “{name}” is one letter away from “{like}” of {vendors_by_name[other]}, "
                 "which agents use."

@@ -58,7 +58,7 @@ def find_breaches(update: Update, promised: Collection[str]) -> Iterator[Breach]
     """Yield the breaches of a changed tool. The merge reports `DRIFT`, a change under the old label."""
     if update.new_label != update.old_label:
         if update.comparison.class_ == "breaking":
-            tool, new_name, old_name = _quoted(update.new.name), update.new_label, update.old_label
+            tool, new_name, old_name = _quote(update.new.name), update.new_label, update.old_label
             message = f"A new version of {tool} breaks agents that use the one before: "
             if new_name and old_name:
                 message = f"Version {new_name} of {tool} breaks agents that use version {old_name}: "
@@ -69,7 +69,7 @@ def find_breaches(update: Update, promised: Collection[str]) -> Iterator[Breach]
         # A change without version labels is allowed, and matters to users of the tool.
         is_serious = update.comparison.class_ == "breaking" or "widens_risk" in effects
         reasons = _change_sentences(update, ("breaking", "notice", "compatible"))
-        message = f"{_quoted(update.new.name)} has changed, and the vendor gives no versions: {reasons}"
+        message = f"{_quote(update.new.name)} has changed, and the vendor gives no versions: {reasons}"
         severity: Severity = "medium" if is_serious else "low"
         yield Breach("CHANGED", severity, update.digest, message, waits=is_serious)
     if "stable_ids" in promised:
@@ -98,12 +98,12 @@ def _changed_parameter_ids(update: Update) -> Iterator[Breach]:
     if not renumbered:
         return
     pairs = ", ".join(
-        f"{_quoted(new.name)} was {_quoted(old.id)} and is now {_quoted(new.id)}"
+        f"{_quote(new.name)} was {_quote(old.id)} and is now {_quote(new.id)}"
         for old, new in renumbered[:SHOWN]
     )
     more = f", and {len(renumbered) - SHOWN} more" if len(renumbered) > SHOWN else ""
     message = (
-        f"Parameters of {_quoted(update.new.name)} have the same names and other ids, so Pegboard cannot "
+        f"Parameters of {_quote(update.new.name)} have the same names and other ids, so Pegboard cannot "
         f"follow a later rename: {pairs}{more}."
     )
     yield Breach("NEW_PARAMETER_ID", "low", update.digest, message)
@@ -111,9 +111,9 @@ def _changed_parameter_ids(update: Update) -> Iterator[Breach]:
 
 def same_name(name: str, tool_ids: Sequence[str], count: int) -> Breach:
     """Report the last of `count` tools that share a name."""
-    quoted_ids = ", ".join(_quoted(tool_id) for tool_id in tool_ids[:SHOWN])
+    quoted_ids = ", ".join(_quote(tool_id) for tool_id in tool_ids[:SHOWN])
     more = f" and {count - SHOWN} more" if count > SHOWN else ""
-    message = f"{count} tools of this address are called {_quoted(name)}: {quoted_ids}{more}."
+    message = f"{count} tools of this address are called {_quote(name)}: {quoted_ids}{more}."
     return Breach("SAME_NAME", "medium", _subject(name), message)
 
 
@@ -121,7 +121,7 @@ def equal_names(names: Sequence[str]) -> Breach:
     """Report tools whose names differ only in their code points."""
     escaped_names = ", ".join(ascii(name) for name in names[:SHOWN])
     message = (
-        f"{len(names)} tools of this address are called {_quoted(names[0])}, in code points that only a "
+        f"{len(names)} tools of this address are called {_quote(names[0])}, in code points that only a "
         f"program can tell apart: {escaped_names}."
     )
     return Breach("SAME_NAME", "medium", _subject(" = ".join(names)), message)
@@ -129,7 +129,7 @@ def equal_names(names: Sequence[str]) -> Breach:
 
 def new_tool_id(name: str, old_id: str, new_id: str) -> Breach:
     message = (
-        f"{_quoted(name)} was withdrawn as {_quoted(old_id)} and is offered again as {_quoted(new_id)}. "
+        f"{_quote(name)} was withdrawn as {_quote(old_id)} and is offered again as {_quote(new_id)}. "
         "Pegboard treats it as another tool: pins stay on the withdrawn one."
     )
     return Breach("NEW_TOOL_ID", "medium", _subject(old_id), message)
@@ -139,5 +139,5 @@ def _subject(text: str) -> str:
     return text[:100]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f"“{text[:59]}…”" if len(text) > 60 else f"“{text}”"

@@ -54,14 +54,16 @@ class RetryTerms(msgspec.Struct, frozen=True, kw_only=True):
         return self.policy.retry == "all" or is_harmless(self.effects)
 
 
-class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The effective policy, and the level at which each member is set."""
 
     policy: RetryPolicy
     levels: Mapping[str, Level]
 
 
-def resolve_policy(*, pin: Stated | None = None, agent: Stated | None = None, endpoint: Stated) -> Resolved:
+def resolve_policy(
+    *, pin: Stated | None = None, agent: Stated | None = None, endpoint: Stated
+) -> ResolvedRetryPolicy:
     levels_in_order: list[tuple[Level, Stated]] = [
         ("pin", pin or {}),
         ("agent", agent or {}),
@@ -74,7 +76,7 @@ def resolve_policy(*, pin: Stated | None = None, agent: Stated | None = None, en
         )
         level, values[member] = next(settings, ("default", getattr(DEFAULT, member)))
         levels[member] = level
-    return Resolved(policy=RetryPolicy(**values), levels=levels)
+    return ResolvedRetryPolicy(policy=RetryPolicy(**values), levels=levels)
 
 
 def change_policy(current: Stated, changes: Stated) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from catalog.locking import locked
+from catalog.locking import lock_row
 from catalog.models import CustomWordGroup
 from catalog.search.job_words import (
     CHINESE,
@@ -65,7 +65,7 @@ def update_group(
     expected: str = edit_conflicts.ANY_STATE,
 ) -> CustomWordGroup:
     """`expected` is the state that the editor started from, as `edit_conflicts` names it."""
-    group = locked(group, CustomWordGroup.objects.all())
+    group = lock_row(group, CustomWordGroup.objects.all())
     before = group_facts(group)
     group.words = normalize_group(words)
     after = group_facts(group)
@@ -79,7 +79,7 @@ def update_group(
 
 @transaction.atomic
 def remove_group(group: CustomWordGroup, *, actor: User) -> None:
-    group = locked(group, CustomWordGroup.objects.all())
+    group = lock_row(group, CustomWordGroup.objects.all())
     audit.record(actor, "remove", group, before=group_facts(group))
     group.delete()
 

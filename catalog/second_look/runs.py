@@ -49,7 +49,7 @@ from core.outbound.session import AGENT
 from people import audit
 from people.models import User
 from protocols import list_pages, signature
-from protocols.list_pages import Item, NothingKnown, UnreadableItemError, identity
+from protocols.list_pages import Item, NoKnownPages, UnreadableItemError, identity
 from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ def perform(endpoint_id: int) -> None:
     if look is None:
         return
     failpoint("look-claimed")
-    with log_context.about(endpoint_id=endpoint_id):
+    with log_context.log_context(endpoint_id=endpoint_id):
         try:
             sights, differences = _Look(look).look()
             failpoint("looked")
@@ -282,7 +282,7 @@ class _Look:
         sight.new_count = sum(subject in self.found_subjects for subject in subjects.values())
         reported = self.reported_subjects | self.found_subjects
         fresh = {tool: item for tool, item in differing.items() if subjects[tool] not in reported}
-        all_differences = list(self._compared(client, fresh, sight))
+        all_differences = list(self._compare_items(client, fresh, sight))
         suspects = all_differences[:MAX_FINDINGS]
         sight.left_count = len(all_differences) - len(suspects)
         steady = self._steady(client, suspects)
@@ -295,7 +295,7 @@ class _Look:
         own_tool = self.own_tools.get(tool)
         return own_tool is not None and item.label == own_tool.label and item.digest != own_tool.digest
 
-    def _compared(
+    def _compare_items(
         self, client: OtherClient, fresh: Mapping[str, Item], sight: Sight
     ) -> Iterator[DifferentItem]:
         # Yields the tools that differ for a model, and not only in their spelling.
@@ -361,7 +361,7 @@ class _Look:
             agent=(client and self.row.other_name) or AGENT,
             with_credential=client != OtherClient.ANONYMOUS,
         ) as session:
-            for number, page in enumerate(self.protocol.enumerate(session, NothingKnown()), start=1):
+            for number, page in enumerate(self.protocol.enumerate(session, NoKnownPages()), start=1):
                 for item in page.items:
                     tool = identity(item.tool_id)
                     if tool in items and items[tool].digest != item.digest:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import clients
 from catalog.models import Call, Endpoint
-from catalog.models.calls import Attempt, Retry, Sent
+from catalog.models.calls import Attempt, RecordedExchange, Retry
 from catalog.templatetags.display import milliseconds, shown
 from core.readable_changes import outline, outline_rows
 from protocols.signature import Parameter
@@ -179,12 +179,12 @@ def document(value: Any) -> SafeString:
 
 
 @register.filter
-def request_text(sent: Sent) -> SafeString:
+def request_text(sent: RecordedExchange) -> SafeString:
     return shown(_message(f"{sent.method} {sent.url}", sent.headers, sent.body))
 
 
 @register.filter
-def reply_text(sent: Sent) -> SafeString:
+def reply_text(sent: RecordedExchange) -> SafeString:
     first = str(sent.status) if sent.status else _("No reply.")
     return shown(_message(first, sent.reply_headers, sent.reply))
 

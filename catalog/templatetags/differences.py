@@ -22,7 +22,7 @@ from catalog.templatetags.display import effect_word, shown, signed, status, ton
 from core.numbered_pages import NumberedPage, page_of
 from core.page_addresses import address_of
 from core.readable_changes import ReadableChange, outline
-from core.translating import translated
+from core.translating import translate
 from protocols.signature import Effect as CallEffect
 
 register = template.Library()
@@ -128,7 +128,7 @@ def folded(changes: Sequence[Change], key: object) -> list[ReadableChange]:
         says = ngettext("{count} more change.", "{count} more changes.", count)
         more = f" {says.format(count=number_format(count, force_grouping=True))}"
     first = read_change(min(changes, key=lambda change: EFFECT_ORDER.index(change.effect)))
-    return [ReadableChange(sentence=f"{translated(first.sentence)}{more}", effect=first.effect, key=str(key))]
+    return [ReadableChange(sentence=f"{translate(first.sentence)}{more}", effect=first.effect, key=str(key))]
 
 
 @register.simple_tag

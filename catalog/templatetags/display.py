@@ -31,9 +31,9 @@ from catalog.search.words import fold, parts
 from catalog.token_estimate import estimate_tokens
 from catalog.translations.languages import language_name
 from catalog.translations.tool_texts import digest_of
-from core.invisible_characters import HIDDEN, decoded_tags, hidden
+from core.invisible_characters import HIDDEN, decoded_tags, find_hidden
 from core.stored_sentences import translate_sentence
-from core.translating import translated as translated_wording
+from core.translating import translate as translated_wording
 from protocols.signature import Effect
 
 register = template.Library()
@@ -200,7 +200,7 @@ def shown(text: object) -> SafeString:
         return _escaped(text)
     # The hidden characters that the inspection finds, with adjacent ones in one chip.
     runs: list[tuple[int, int]] = []
-    for _name, start, stop in hidden(text):
+    for _name, start, stop in find_hidden(text):
         runs.append((runs.pop()[0] if runs and runs[-1][1] == start else start, stop))
     pieces, end = [], 0
     for start, stop in runs:

@@ -115,12 +115,16 @@ def compare(tool_ids: Sequence[int]) -> ToolComparison:
     ]
     return ToolComparison(
         columns,
-        inputs=_matched([effective_texts.inputs(column.vendors, column.signature) for column in columns]),
-        outputs=_matched([effective_texts.outputs(column.vendors, column.signature) for column in columns]),
+        inputs=_match_parameters(
+            [effective_texts.inputs(column.vendors, column.signature) for column in columns]
+        ),
+        outputs=_match_parameters(
+            [effective_texts.outputs(column.vendors, column.signature) for column in columns]
+        ),
     )
 
 
-def _matched(sides: list[list[ShownInput]]) -> list[ComparedParameter]:
+def _match_parameters(sides: list[list[ShownInput]]) -> list[ComparedParameter]:
     """Put parameters into one line if their names differ only in case and separators."""
     lines: dict[str, tuple[str, list[ShownInput | None]]] = {}
     for index, cells in enumerate(sides):

@@ -41,7 +41,7 @@ def define_all(document: Any, *, actor: User) -> list[Tool]:
     numbers_by_name: dict[str, int] = {}
     for number, tool_parts in parts.items():
         try:
-            documents[number] = definitions.checked(tool_parts)
+            documents[number] = definitions.validated_document(tool_parts)
         except DomainError as error:
             faults |= {_path_of(number, member): message for member, message in error.fields.items()}
         name = tool_parts.name.strip()
@@ -53,7 +53,7 @@ def define_all(document: Any, *, actor: User) -> list[Tool]:
     endpoint = definitions.locked_home()
     taken_names = definitions.taken_names(numbers_by_name.keys())
     name_faults = {
-        _path_of(numbers_by_name[name], "name"): definitions.why_taken(name) for name in taken_names
+        _path_of(numbers_by_name[name], "name"): definitions.name_taken_message(name) for name in taken_names
     }
     if faults:
         raise invalid(**{**name_faults, **faults})

@@ -26,7 +26,7 @@ from catalog.rules import assess
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts, versions
 from core import canonical_json, display_names, strict_json
-from core.canonical_json import canonical, decoded
+from core.canonical_json import canonical, parse_document
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from people import audit
@@ -94,21 +94,23 @@ def parts_of(tool: Tool) -> Parts:
 def explicit_activity(version: ToolVersion) -> str | None:
     """Return the activity that this version names: None if it names none, "" if the model writes the
     output."""
-    return definition.activity_of(decoded(version.raw))
+    return definition.activity_of(parse_document(version.raw))
 
 
 @transaction.atomic
 def define(*, actor: User, parts: Parts) -> Tool:
     """Create a definition. Raises DomainError."""
-    document = checked(parts)
+    document = validated_document(parts)
     endpoint = locked_home()
     _require_free_name(parts.name.strip())
     return record_new(endpoint, document, actor=actor)
 
 
 def record_new(endpoint: Endpoint, document: dict[str, Any], *, actor: User) -> Tool:
-    """Create a tool from a document that `checked` returned. Its name is free, and the caller has called
-    `locked_home`."""
+    """Create a tool from a document that `validated_document` returned.
+
+    The name of the tool is free, and the caller has called `locked_home`.
+    """
     parsed_signature = Definition().read(document)
     tool = Tool.objects.create(
         endpoint=endpoint,
@@ -134,9 +136,9 @@ def change(
     expected: the state that the editor started from (people/audit/edit_conflicts.py).
     """
     locked_home()
-    tool = _locked(tool)
+    tool = _lock_definition(tool)
     before = facts(tool)
-    document = checked(replace(parts_of(tool), **changes))
+    document = validated_document(replace(parts_of(tool), **changes))
     new_parts = definition.parts_of(document)
     edit_conflicts.check(tool, expected, now=before, submitted=_facts(new_parts))
     if tool.status == ToolStatus.WITHDRAWN:
@@ -158,7 +160,7 @@ def change(
 def withdraw(tool: Tool, *, actor: User) -> None:
     """Stop offering the definition. Pins and releases keep it, and its name becomes free."""
     locked_home()
-    tool = _locked(tool)
+    tool = _lock_definition(tool)
     if tool.status == ToolStatus.ACTIVE:
         Tool.objects.filter(pk=tool.pk).update(status=ToolStatus.WITHDRAWN, changed_at=Now())
         Withdrawal.objects.create(tool=tool)
@@ -170,7 +172,7 @@ def withdraw(tool: Tool, *, actor: User) -> None:
 def offer_again(tool: Tool, *, actor: User) -> Tool:
     """Offer a withdrawn definition again. Raises DomainError if another definition has its name."""
     locked_home()
-    tool = _locked(tool)
+    tool = _lock_definition(tool)
     if tool.status == ToolStatus.WITHDRAWN:
         _require_free_name(tool.name)
         Tool.objects.filter(pk=tool.pk).update(status=ToolStatus.ACTIVE, changed_at=Now())
@@ -222,7 +224,7 @@ def _record(tool: Tool, document: dict[str, Any]) -> None:
     )
 
 
-def checked(parts: Parts) -> dict[str, Any]:
+def validated_document(parts: Parts) -> dict[str, Any]:
     """Validate the parts and return their document. Raises DomainError with a message for each faulty
     member."""
     texts = {member: getattr(parts, member).strip() for member in ("name", "title", "description")}
@@ -279,7 +281,7 @@ def locked_home() -> Endpoint:
     )
 
 
-def _locked(tool: Tool) -> Tool:
+def _lock_definition(tool: Tool) -> Tool:
     rows = all_of_them().select_related("current", "endpoint__vendor")
     locked_tool = rows.select_for_update(of=("self",), no_key=True).filter(pk=tool.pk).first()
     if locked_tool is None:
@@ -293,7 +295,7 @@ def _locked(tool: Tool) -> Tool:
 
 def _require_free_name(name: str) -> None:
     if taken_names([name]):
-        message = why_taken(name)
+        message = name_taken_message(name)
         raise DomainError("name_taken", message, fields={"name": message}, status=409)
 
 
@@ -303,7 +305,7 @@ def taken_names(names: Collection[str]) -> set[str]:
     return set(rows.values_list("name", flat=True))
 
 
-def why_taken(name: str) -> str:
+def name_taken_message(name: str) -> str:
     return _("There is a definition “{name}” already. Change that one, or choose another name.").format(
         name=printable(name, 64)
     )

@@ -60,7 +60,7 @@ def effects(tool: Tool, vendors: Signature) -> Annotations:
     return (rewrites_by_tool[tool.pk].reword(vendors) if tool.pk in rewrites_by_tool else vendors).annotations
 
 
-def changed(tool: Tool) -> None:
+def update_after_tuning(tool: Tool) -> None:
     """Update the tool after a change of its tuning. The transaction of the change holds the tool's lock."""
     Tool.objects.filter(pk=tool.pk).update(worded_at=Now())
     refresh([tool.pk])

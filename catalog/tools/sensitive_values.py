@@ -26,7 +26,7 @@ def marks_of(tools: Iterable[int]) -> dict[int, SensitiveValues]:
 def mark(tool: Tool, *, actor: User, inputs: Iterable[str], outputs: Iterable[str]) -> SensitiveValues:
     """Mark exactly these members, by their JSON pointers. Raises DomainError for an invalid pointer."""
     tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
-    wanted = {"inputs": _checked("inputs", inputs), "outputs": _checked("outputs", outputs)}
+    wanted = {"inputs": _checked_members("inputs", inputs), "outputs": _checked_members("outputs", outputs)}
     before = facts(SensitiveValues.objects.filter(pk=tool.pk).first() or NONE)
     row, _unused = SensitiveValues.objects.update_or_create(tool=tool, defaults=wanted)
     if facts(row) != before:
@@ -55,7 +55,7 @@ def facts(row: SensitiveValues) -> dict[str, Any]:
     return {"inputs": row.inputs, "outputs": row.outputs}
 
 
-def _checked(side: str, members: Iterable[str]) -> list[str]:
+def _checked_members(side: str, members: Iterable[str]) -> list[str]:
     unique = sorted(set(members))
     if len(unique) > MAX_MEMBERS:
         raise invalid(**{side: _("Mark up to {maximum} members.").format(maximum=MAX_MEMBERS)})

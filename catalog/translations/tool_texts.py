@@ -9,7 +9,7 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from core.errors import invalid
-from core.invisible_characters import hidden, name_of
+from core.invisible_characters import find_hidden, name_of
 
 # Longer texts, and more of one tool, are left as they are.
 MAX_SOURCE, MAX_TEXTS = 10_000, 300
@@ -37,7 +37,7 @@ class ToolText(NamedTuple):
         return f"{words[self.member]} {self.name}".rstrip()
 
 
-class Described(Protocol):
+class DescribedParameter(Protocol):
     """An input or an output."""
 
     @property
@@ -48,13 +48,13 @@ class Described(Protocol):
     def description(self) -> str: ...
 
 
-class TextsOwner(Described, Protocol):
+class TextsOwner(DescribedParameter, Protocol):
     """A signature, or the part of it that is searched."""
 
     @property
-    def inputs(self) -> Sequence[Described]: ...
+    def inputs(self) -> Sequence[DescribedParameter]: ...
     @property
-    def outputs(self) -> Sequence[Described]: ...
+    def outputs(self) -> Sequence[DescribedParameter]: ...
 
 
 def digest_of(source: str) -> str:
@@ -103,7 +103,7 @@ def normalize_translation(text: str) -> str:
             maximum=number_format(MAX_TRANSLATION, force_grouping=True),
         )
         raise invalid(text=message)
-    for match in hidden(text):
+    for match in find_hidden(text):
         character = name_of(text[match.start])
         message = _(
             "Remove the character {character}: it is invisible, or it changes how others look."

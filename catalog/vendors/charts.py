@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from catalog.models import Endpoint, Finding, Vendor
 from catalog.models.runs import HELD_CODES
 from catalog.rules.promises import PROMISES
-from catalog.vendors.report_card import Kept
+from catalog.vendors.report_card import PromiseRecord
 from core import charts
 from core.charts import Chart
 
@@ -142,7 +142,7 @@ def changes_per_week(vendor: Vendor) -> Chart:
     )
 
 
-def breaches_per_week(vendor: Vendor, promises: Iterable[Kept]) -> Chart | None:
+def breaches_per_week(vendor: Vendor, promises: Iterable[PromiseRecord]) -> Chart | None:
     """Return how many of the promises were broken in each of the last weeks. None without promises."""
     now, promise_names = timezone.now(), [promise.promise for promise in promises]
     weeks, title = _weeks_of(vendor, now), _("Broken promises per week")

@@ -99,7 +99,7 @@ def find(job_id: UUID, *, actor: User) -> Job | None:
 
 def document_of(job_id: UUID, *, actor: User) -> str:
     """Return the document that this user pasted; "" if there is none or it has expired."""
-    return _read(job_id, "document") if find(job_id, actor=actor) else ""
+    return _read_job_part(job_id, "document") if find(job_id, actor=actor) else ""
 
 
 def perform(job_id: UUID) -> None:
@@ -118,7 +118,7 @@ def perform(job_id: UUID) -> None:
 
     try:
         if job.is_document:
-            job.result = detection.detect_document(_read(job_id, "document"), report)
+            job.result = detection.detect_document(_read_job_part(job_id, "document"), report)
         else:
             job.result = detection.detect_address(job.address, report)
     except Exception:
@@ -156,7 +156,7 @@ def _save(job_id: UUID, job: Job) -> None:
 
 
 def _load(job_id: UUID) -> Job | None:
-    text = _read(job_id, "job")
+    text = _read_job_part(job_id, "job")
     return msgspec.json.decode(text, type=Job) if text else None
 
 
@@ -165,7 +165,7 @@ def _store(job_id: UUID, part: str, text: str) -> None:
     redis_client.client().set(_key(job_id, part), ciphertext, ex=EXPIRE_SECONDS)
 
 
-def _read(job_id: UUID, part: str) -> str:
+def _read_job_part(job_id: UUID, part: str) -> str:
     try:
         ciphertext = redis_client.client().get(_key(job_id, part))
         if not ciphertext:

@@ -23,7 +23,7 @@ import protocols
 from catalog import bounds
 from catalog.credentials import circuit_breaker
 from catalog.credentials import operations as credential_operations
-from catalog.locking import check_name, locked, origin_of
+from catalog.locking import check_name, lock_row, origin_of
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor, VendorRequest
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
@@ -94,7 +94,7 @@ def update_vendor(
     vendor: Vendor, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: str
 ) -> Vendor:
     """Change a vendor. expected: the state that the editor started from; see `edit_conflicts`."""
-    vendor = locked(vendor, Vendor.objects.live())
+    vendor = lock_row(vendor, Vendor.objects.live())
     before = vendor_facts(vendor)
     for field in changes.keys() & {"name", "homepage"}:
         setattr(vendor, field, changes[field].strip())
@@ -111,7 +111,7 @@ def update_vendor(
 @long_transaction()
 def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credentials: bool = False) -> None:
     """Remove the vendor and its endpoints. Pins and releases of agents stay."""
-    vendor = locked(vendor, Vendor.objects.live())
+    vendor = lock_row(vendor, Vendor.objects.live())
     for endpoint in vendor.endpoints.filter(removed_at=None):
         remove_endpoint(endpoint, actor=actor, why=why, with_credentials=with_credentials)
     vendor.removed_at = timezone.now()
@@ -163,7 +163,7 @@ def create_endpoint(
     Without a sign-in for its credential it is paused until there is one: `onboarding.go_on`.
     """
     endpoint = Endpoint(
-        vendor=locked(vendor, Vendor.objects.live()),
+        vendor=lock_row(vendor, Vendor.objects.live()),
         protocol=protocol,
         url=in_ascii(url.strip()),
         name=name.strip(),
@@ -227,7 +227,7 @@ def update_endpoint(
 
     again: as for `create_endpoint`.
     """
-    endpoint = locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
+    endpoint = lock_row(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = endpoint_facts(endpoint)
     stored_settings = endpoint.settings
     _set_fields(endpoint, changes)
@@ -294,7 +294,7 @@ def remove_endpoint(
         error_code="ENDPOINT_REMOVED",
         error_message="The endpoint was removed while this run was active. Nothing was written.",
     )
-    endpoint = locked(
+    endpoint = lock_row(
         endpoint, Endpoint.objects.filter(removed_at=None).select_related("vendor", "credential")
     )
     endpoint.removed_at = now
@@ -332,12 +332,12 @@ def _check_endpoint(
         raise invalid(interval_minutes=_("Read between once a minute and once a week (1 to 10,080 minutes)."))
     _check_reach(endpoint)
     settings = protocols.get(endpoint.protocol).settings
-    endpoint.take_settings(setting_values.checked(settings, endpoint.settings, stored_settings))
+    endpoint.take_settings(setting_values.validated_settings(settings, endpoint.settings, stored_settings))
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = origin_of(endpoint.credential_url, stated_in)
     if endpoint.credential is None:
         return
-    credential = locked(endpoint.credential, Credential.objects.filter(removed_at=None))
+    credential = lock_row(endpoint.credential, Credential.objects.filter(removed_at=None))
     if credential.kind == OAuthKind.USERS:
         raise invalid(
             credential=_("“{credential}” is for users of agents, and not for the endpoint itself.").format(

@@ -14,7 +14,7 @@ from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
 from core.outbound.policy import AddressSource, Door, policy_for
 from protocols.base import Protocol
-from protocols.list_pages import Item, ItemPage, NothingKnown, UnreadableItemError, WantedCredential
+from protocols.list_pages import Item, ItemPage, NoKnownPages, UnreadableItemError, WantedCredential
 from protocols.paging import note_on_ending
 
 # A preview needs only a sample. The enumeration has other limits.
@@ -37,7 +37,7 @@ class ToolGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class PreviewedTool:
     tool_id: str
     name: str
     title: str
@@ -61,7 +61,7 @@ class Preview:
     is_complete: bool = True
     tags: list[ToolGroup] = field(default_factory=list)
     kinds: list[ToolGroup] = field(default_factory=list)
-    first: list[Listed] = field(default_factory=list)
+    first: list[PreviewedTool] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)
     rejected: int = 0
     rejections: list[dict[str, str]] = field(default_factory=list)
@@ -88,7 +88,7 @@ def preview(
         with sessions.open_session(endpoint, limits=limits, policy=policy) as session:
             if endpoint.credential is None:
                 gathering.preview.wanted = gathering.protocol.wanted_credential(session)
-            for page in gathering.bounded(gathering.protocol.enumerate(session, NothingKnown())):
+            for page in gathering.limit_pages(gathering.protocol.enumerate(session, NoKnownPages())):
                 gathering.take(page)
                 if report:
                     report(gathering.preview.tools)
@@ -98,7 +98,7 @@ def preview(
             gathering.preview.spoken_protocol = error.spoken
         gathering.preview.error = {"code": error.code, "message": error.message}
         gathering.preview.challenge = error.challenge if isinstance(error, RefusedError) else ""
-    return gathering.concluded()
+    return gathering.finished_preview()
 
 
 class _Gathering:
@@ -113,7 +113,7 @@ class _Gathering:
         self.notes: dict[str, dict[str, str | int]] = {}
         self.ends = time.monotonic() + SECONDS
 
-    def bounded(self, pages: Iterator[ItemPage]) -> Iterator[ItemPage]:
+    def limit_pages(self, pages: Iterator[ItemPage]) -> Iterator[ItemPage]:
         for number, page in enumerate(pages, start=1):
             yield page
             is_long = number >= MAX_PAGES or self.preview.tools >= MAX_TOOLS
@@ -150,7 +150,9 @@ class _Gathering:
         for note in (*item.notes, *self.protocol.notes(document, signature)):
             self._note(note.code, note.message)
         if len(self.preview.first) < NAMES_SHOWN:
-            self.preview.first.append(Listed(item.tool_id, signature.name, signature.title, kind, tokens))
+            self.preview.first.append(
+                PreviewedTool(item.tool_id, signature.name, signature.title, kind, tokens)
+            )
 
     def _note(self, code: str, message: str) -> None:
         notes_of_code = self.notes.setdefault(code, {"code": code, "message": message, "count": 0})
@@ -161,7 +163,7 @@ class _Gathering:
         if len(self.preview.rejections) < REJECTED_SHOWN:
             self.preview.rejections.append({"tool": tool, "reason": reason})
 
-    def concluded(self) -> Preview:
+    def finished_preview(self) -> Preview:
         self.preview.tags = _groups(self.tags, self.tag_tokens)
         self.preview.kinds = _groups(self.kinds, self.kind_tokens)
         self.preview.needs = [need for need, _ in self.needs.most_common(REJECTED_SHOWN)]

@@ -33,7 +33,7 @@ WHERE e.vendor_id = %s AND e.removed_at IS NULL AND r.finished_at >= now() - int
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PromiseRecord:
     """One promise, and how often it was broken.
 
     is_exercised: the vendor's lists could have broken it; until then, that it is kept says nothing.
@@ -73,7 +73,7 @@ class ReportCard:
     `rejected` and `oddities` are of the last ones.
     """
 
-    promises: tuple[Kept, ...]
+    promises: tuple[PromiseRecord, ...]
     since: datetime | None
     runs: int
     succeeded: int
@@ -135,7 +135,7 @@ def is_exercised(promise: str, *, list_count: int, changed_tool_count: int) -> b
     return list_count > 1
 
 
-def _promises(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple[Kept, ...]:
+def _promises(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple[PromiseRecord, ...]:
     # The promises of all protocols of the vendor, in the order of the page.
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None)
     protocol_names = endpoints.order_by().values_list("protocol", flat=True).distinct()
@@ -150,5 +150,5 @@ def _promises(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple
             last = max((time for _, time in breaches_of_promise), default=None)
             breach_count = sum(count for count, _ in breaches_of_promise)
             exercised = is_exercised(promise, list_count=list_count, changed_tool_count=changed_tool_count)
-            promises.append(Kept(promise, gettext(text), breach_count, last, exercised))
+            promises.append(PromiseRecord(promise, gettext(text), breach_count, last, exercised))
     return tuple(promises)

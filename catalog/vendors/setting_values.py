@@ -23,7 +23,7 @@ MAX_LINES = 500
 MAX_LINE_LENGTH = 500
 
 
-def checked(
+def validated_settings(
     settings: tuple[Setting, ...], values: Mapping[str, Any], stored_values: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the validated settings.
@@ -40,13 +40,13 @@ def checked(
     return {
         s.name: stated[s.name]
         if s.kind == "document" and s.name in stored_values and stated[s.name] == stored_values[s.name]
-        else _checked(s, stated[s.name])
+        else _validated_value(s, stated[s.name])
         for s in settings
         if s.name in stated
     }
 
 
-def _checked(setting: Setting, value: Any) -> Any:
+def _validated_value(setting: Setting, value: Any) -> Any:
     expected, words = KINDS_OF_SETTING[setting.kind]
     if type(value) is not expected:
         raise invalid(

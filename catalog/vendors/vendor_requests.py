@@ -54,7 +54,7 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
         url=draft.url,
         address=address_of(draft),
         vendor_name=vendor_name.strip(),
-        reason=_checked(reason, "reason", _("Enter what the tools are needed for.")),
+        reason=_validated_text(reason, "reason", _("Enter what the tools are needed for.")),
         asked_by=actor,
     )
     if existing := already_connected(draft):
@@ -84,15 +84,15 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
 
 @transaction.atomic
 def decline(row: VendorRequest, *, actor: User, answer: str) -> VendorRequest:
-    row = _locked(row)
-    row.answer = _checked(answer, "answer", _("Enter a reason for the user who requested it."))
-    return _answered(row, RequestState.DECLINED, actor)
+    row = _lock_request(row)
+    row.answer = _validated_text(answer, "answer", _("Enter a reason for the user who requested it."))
+    return _answer_request(row, RequestState.DECLINED, actor)
 
 
 @transaction.atomic
 def take_back(row: VendorRequest, *, actor: User) -> None:
     """Withdraw a request that waits for an answer. Only the audit trail keeps it."""
-    row = _locked(row)
+    row = _lock_request(row)
     if row.asked_by_id != actor.pk:
         message = _("“{vendor}” was requested by another user. Only that user can withdraw it.").format(
             vendor=row
@@ -105,12 +105,12 @@ def take_back(row: VendorRequest, *, actor: User) -> None:
 @transaction.atomic
 def approve(endpoint: Endpoint, *, actor: User | None, vendor_request: VendorRequest | None = None) -> None:
     """Approve the request for which an endpoint was connected, and all that wait for its address."""
-    rows = [_locked(vendor_request)] if vendor_request else []
+    rows = [_lock_request(vendor_request)] if vendor_request else []
     same = waiting().filter(protocol=endpoint.protocol, address=address_of(endpoint))
     rows += same.exclude(pk__in=[row.pk for row in rows]).select_for_update()
     for row in rows:
         row.endpoint = endpoint
-        _answered(row, RequestState.APPROVED, actor)
+        _answer_request(row, RequestState.APPROVED, actor)
 
 
 def waiting() -> QuerySet[VendorRequest]:
@@ -134,7 +134,7 @@ def facts(row: VendorRequest) -> dict[str, object]:
     }
 
 
-def _locked(row: VendorRequest) -> VendorRequest:
+def _lock_request(row: VendorRequest) -> VendorRequest:
     locked_request = VendorRequest.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
     if locked_request is None:
         message = _("“{vendor}” was withdrawn by the user who requested it.").format(vendor=row)
@@ -147,7 +147,7 @@ def _locked(row: VendorRequest) -> VendorRequest:
     return locked_request
 
 
-def _answered(row: VendorRequest, state: RequestState, actor: User | None) -> VendorRequest:
+def _answer_request(row: VendorRequest, state: RequestState, actor: User | None) -> VendorRequest:
     before = facts(row) | {"state": RequestState.WAITING.value, "answer": "", "endpoint": None}
     row.state, row.answered_by, row.answered_at = state, actor, timezone.now()
     row.save(update_fields=["state", "answer", "answered_by", "answered_at", "endpoint"])
@@ -157,7 +157,7 @@ def _answered(row: VendorRequest, state: RequestState, actor: User | None) -> Ve
     return row
 
 
-def _checked(text: str, field: str, missing: str) -> str:
+def _validated_text(text: str, field: str, missing: str) -> str:
     text = text.strip()
     if not text:
         raise invalid(**{field: missing})

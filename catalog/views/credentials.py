@@ -86,14 +86,14 @@ def credential_new(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
         else:
-            if run := _read_with(row, request):
+            if run := _read_endpoint(row, request):
                 return redirect("run", run.pk)
             messages.success(request, f"{_('Saved.')} {NEXT_STEPS.get(row.kind, CHOOSE_IT)}")
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_new.html", context)
 
 
-def _read_with(credential: Credential, request: HttpRequest) -> Run | None:
+def _read_endpoint(credential: Credential, request: HttpRequest) -> Run | None:
     """Read the endpoint that the page was opened for."""
     endpoint = Endpoint.objects.live().filter(pk=number(request.GET.get("endpoint", "")) or 0).first()
     if endpoint is None:
@@ -141,7 +141,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
     context = {
         "credential": row,
         "status": credential_status.status_of(row, timezone.now()),
-        "used_at": credential_status.used_at(row),
+        "used_at": credential_status.last_used_at(row),
         "details": sessions.labelled_details(row),
         "form": form,
         "issued_key": form if isinstance(form, SecretForm) else SecretForm(),
@@ -295,7 +295,9 @@ def credential_keys(request: HttpRequest, pk: str) -> HttpResponse:
 def client_document(request: HttpRequest) -> HttpResponse:
     # The client metadata, for servers that accept its address as a client id. It contains no secret.
     address = public_url(reverse("client-document"), request)
-    described = client_metadata.described(redirect_uri(request), authentication=ClientAuthentication.NONE)
+    described = client_metadata.client_metadata_document(
+        redirect_uri(request), authentication=ClientAuthentication.NONE
+    )
     return JsonResponse({"client_id": address, "client_uri": public_url("/", request), **described})
 
 

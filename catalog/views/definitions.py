@@ -23,7 +23,7 @@ from protocols.definition import Parts
 
 @requires(Role.DESIGNER)
 def definition_new(request: HttpRequest) -> HttpResponse:
-    return _edited(request, None)
+    return _edit_definition(request, None)
 
 
 @requires(Role.DESIGNER)
@@ -50,7 +50,7 @@ def definition_import_page(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def definition_change(request: HttpRequest, pk: int) -> HttpResponse:
-    return _edited(request, get_definition(pk))
+    return _edit_definition(request, get_definition(pk))
 
 
 @requires_post(Role.DESIGNER)
@@ -74,7 +74,7 @@ def get_definition(pk: int) -> Tool:
     return get_object_or_404(definitions.all_of_them().select_related("current"), pk=pk)
 
 
-def _edited(request: HttpRequest, tool: Tool | None) -> HttpResponse:
+def _edit_definition(request: HttpRequest, tool: Tool | None) -> HttpResponse:
     parts = definitions.parts_of(tool) if tool else BLANK
     data = request.POST if request.method == "POST" else None
     editor = Editor(data, parts, is_json="json" in request.GET)
@@ -87,7 +87,7 @@ def _edited(request: HttpRequest, tool: Tool | None) -> HttpResponse:
             other = Editor(None, typed, is_json=editor.act == "json")
             other.head.expected = editor.head.expected
             editor = other
-        elif typed and (saved := _saved(request, editor, tool, typed)):
+        elif typed and (saved := _save_definition(request, editor, tool, typed)):
             return redirect(next_path(request) or reverse("tool", args=[saved.pk]))
     context: dict[str, Any] = {
         "tool": tool,
@@ -97,7 +97,7 @@ def _edited(request: HttpRequest, tool: Tool | None) -> HttpResponse:
     return render(request, "catalog/definition.html", context, status=editor.head.status)
 
 
-def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts) -> Tool | None:
+def _save_definition(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts) -> Tool | None:
     actor = person(request)
     try:
         if tool is None:

@@ -18,7 +18,7 @@ from catalog.credentials import circuit_breaker, kinds
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth.client_metadata import redirect_uri
-from catalog.credentials.oauth.clients import Registered
+from catalog.credentials.oauth.clients import RegisteredClient
 from catalog.enumeration import pace
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.forms.client_fields import ClientForm
@@ -55,7 +55,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     if "HX-Request" in request.headers and request.method == "GET":
         return _detection_progress(request, job)
     offer = offers.accepted_offer(request)
-    form, client = _filled_in(request, offer, job)
+    form, client = _filled_forms(request, offer, job)
     context = {
         "form": form,
         "client": client,
@@ -110,7 +110,7 @@ def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list
     return [match.endpoint for match in already_connected(entered)]
 
 
-def _filled_in(
+def _filled_forms(
     request: HttpRequest, offer: dict[str, Any], job: Job | None
 ) -> tuple[ConnectForm, ClientForm]:
     # The entered values, with those of a pressed offer button.
@@ -165,7 +165,9 @@ def _kind_for(request: HttpRequest, offer: dict[str, Any]) -> str:
 
 
 @transaction.atomic
-def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Registered | None) -> Endpoint:
+def _connect(
+    form: ConnectForm, client: ClientForm, actor: User, registered: RegisteredClient | None
+) -> Endpoint:
     # In one transaction. The first run starts after the commit.
     values = form.cleaned_data
     vendor: Vendor = values["vendor"] or vendor_operations.vendor_of_address(

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 import protocols
 from catalog.credentials.oauth import client_registration, discovery, sign_in
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
-from catalog.credentials.oauth.clients import Registered
+from catalog.credentials.oauth.clients import RegisteredClient
 from catalog.credentials.oauth.discovery import Discovery
 from catalog.models import Credential
 from core import strict_json
@@ -99,8 +99,8 @@ def decides_kind(request: HttpRequest, offer: dict[str, Any]) -> bool:
 
 
 def register_client(
-    request: HttpRequest, offer: dict[str, Any], save: Callable[[Registered], object]
-) -> Registered | None:
+    request: HttpRequest, offer: dict[str, Any], save: Callable[[RegisteredClient], object]
+) -> RegisteredClient | None:
     """Register a client at the chosen server, if that button was pressed."""
     if REGISTER not in request.POST:
         return None

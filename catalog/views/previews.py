@@ -69,7 +69,7 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
             context |= _preview_context(request, form, client)
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
-    context["refused"] = [*_refused(form), *(_refused(client) if form.is_oauth else [])]
+    context["refused"] = [*_error_sentences(form), *(_error_sentences(client) if form.is_oauth else [])]
     template = "_preview.html" if "HX-Request" in request.headers else "endpoint_new.html"
     return render(request, f"catalog/{template}", context)
 
@@ -114,13 +114,13 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
             draft_values = {name: changes[name] for name in names}
             draft = vendor_operations.draft_endpoint(protocol=row.protocol, instead_of=row, **draft_values)
             preview = previews.preview(draft)
-    context = {"preview": preview, "refused": _refused(form)}
+    context = {"preview": preview, "refused": _error_sentences(form)}
     if "HX-Request" in request.headers:
         return render(request, "catalog/_preview.html", context)
     return render(request, "catalog/endpoint.html", endpoint_context(row, form) | context)
 
 
-def _refused(form: OperationForm) -> list[str]:
+def _error_sentences(form: OperationForm) -> list[str]:
     # The errors by field.
     return [
         f"{form.fields[name].label or name}: {sentence}" if name in form.fields else str(sentence)

@@ -24,7 +24,7 @@ DECISIONS: tuple[decisions.Decision, ...] = ("accept", "block")
 @requires(write=Role.ADMIN)
 def review(request: HttpRequest) -> HttpResponse:
     """The whole page, or only the detail when a row of the list is chosen with htmx."""
-    question = review_list.question(request.GET)
+    question = review_list.inbox_filter_of(request.GET)
     if request.method == "POST" and "undo" in request.POST:
         return redirect(f"{request.path}{_take_back(request, question)}")
     if request.method == "POST":

@@ -77,7 +77,7 @@ class Filter:
     choices: list[tuple[str, str, bool]]
 
 
-def question(parameters: QueryDict) -> InboxFilter:
+def inbox_filter_of(parameters: QueryDict) -> InboxFilter:
     state, severity, cause = (parameters.get(name, "") for name in ("state", "severity", "cause"))
     return InboxFilter(
         state=state if state in FindingState.values else FindingState.OPEN,
@@ -140,7 +140,7 @@ def _page(waiting: Waiting, inbox_filter: InboxFilter, parameters: QueryDict, to
     page_number = number(parameters.get("page", ""))
     if inbox_filter.state != FindingState.OPEN:
         page_number = max(1, min(page_number, MAX_PAGES))
-        keys = inbox.decided(inbox_filter, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
+        keys = inbox.decided_finding_ids(inbox_filter, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
         return FindingPage(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
     last = max(1, ceil(total / PAGE_SIZE))  # it empties while its items are decided
     pk = 0 if "page" in parameters else number(parameters.get("item", ""))

@@ -89,7 +89,7 @@ class AllowEntry:
 
     def covers(self, address: IPAddress, port: int) -> bool:
         # A wide entry such as 0.0.0.0/0 does not allow loopback: only an entry for loopback does.
-        is_excluded = _within(address, LOOPBACK) and not self.network.is_loopback
+        is_excluded = _is_in_networks(address, LOOPBACK) and not self.network.is_loopback
         return address in self.network and self.takes_port(port) and not is_excluded
 
 
@@ -141,9 +141,9 @@ class Policy:
 
         The IPv4 addresses that a gateway would read from it have to be allowed as well.
         """
-        address = unmapped(address)
+        address = unmap_address(address)
         forms = (address, *_embedded_ipv4(address))
-        if any(_within(form, NEVER) for form in forms):
+        if any(_is_in_networks(form, NEVER) for form in forms):
             return False
         if not all(is_public(form) or self.entry_for(form, port) for form in forms[1:]):
             return False
@@ -153,7 +153,7 @@ class Policy:
 
     def entry_for(self, address: IPAddress, port: int) -> AllowEntry | None:
         """Return the first entry that covers the address, or None."""
-        address = unmapped(address)
+        address = unmap_address(address)
         return next((entry for entry in self.allow if entry.covers(address, port)), None)
 
 
@@ -324,7 +324,7 @@ def check_addresses(
         )
 
 
-def unmapped(address: IPAddress) -> IPAddress:
+def unmap_address(address: IPAddress) -> IPAddress:
     # A socket writes a.b.c.d as `::ffff:a.b.c.d`. An allow entry applies to no other form of an IPv4 address.
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
@@ -333,15 +333,15 @@ def unmapped(address: IPAddress) -> IPAddress:
 def is_public(address: IPAddress) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and (address not in PUBLIC_IPV6 or _is_isatap(address)):
         return False
-    return not _within(address, NOT_PUBLIC)
+    return not _is_in_networks(address, NOT_PUBLIC)
 
 
 def _embedded_ipv4(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
     """Yield the IPv4 addresses that a gateway may read from this address."""
-    if not isinstance(address, ipaddress.IPv6Address) or _within(address, LOOPBACK):
+    if not isinstance(address, ipaddress.IPv6Address) or _is_in_networks(address, LOOPBACK):
         return
     bits = int(address)
-    if _within(address, ENDS_IN_IPV4) or _is_isatap(address):
+    if _is_in_networks(address, ENDS_IN_IPV4) or _is_isatap(address):
         yield ipaddress.IPv4Address(bits & 0xFFFFFFFF)
     if address in LOCAL_NAT64:
         # RFC 6052 2.2 with prefixes of 48, 56, 64 and 96 bits; the shorter ones skip bits 64 to 71.
@@ -360,5 +360,5 @@ def _is_isatap(address: ipaddress.IPv6Address) -> bool:
     return int(address) >> 32 & 0xFDFFFFFF == 0x00005EFE
 
 
-def _within(address: IPAddress, networks: Iterable[IPNetwork]) -> bool:
+def _is_in_networks(address: IPAddress, networks: Iterable[IPNetwork]) -> bool:
     return any(address in network for network in networks)

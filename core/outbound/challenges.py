@@ -13,7 +13,7 @@ _PARAMETER = re.compile(
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749 section 3.3
 
 
-def challenged(challenge: str, name: str) -> str:
+def challenge_parameter(challenge: str, name: str) -> str:
     """Return a parameter of the Bearer challenge in a WWW-Authenticate header, or ""."""
     start = re.search(r"(?:^|,\s*)bearer(?:\s+|$)", challenge, re.IGNORECASE)
     if start is None:
@@ -27,10 +27,10 @@ def challenged(challenge: str, name: str) -> str:
 
 def scope_asked(challenge: str) -> str:
     """Return the required scopes, or "" for none and for an invalid list."""
-    scope = " ".join(challenged(challenge, "scope").split())
+    scope = " ".join(challenge_parameter(challenge, "scope").split())
     return scope if _SCOPE.fullmatch(scope) else ""
 
 
 def wants_more_scope(challenge: str) -> bool:
     """Return whether a valid token lacks scopes for this request: RFC 6750 section 3.1."""
-    return challenged(challenge, "error") == "insufficient_scope"
+    return challenge_parameter(challenge, "error") == "insufficient_scope"

@@ -25,7 +25,7 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util.response import assert_header_parsing
 
 from core.failpoints import failpoint
-from core.outbound.addresses import CheckedUrl, Policy, check_addresses, unmapped
+from core.outbound.addresses import CheckedUrl, Policy, check_addresses, unmap_address
 from core.outbound.connection_pool import ConnectionKey, KeptFor, is_usable, pool
 from core.outbound.egress import Proxy, authority_of, proxy_failure, tunnel_refusal
 from core.outbound.errors import RefusedError, UnavailableError
@@ -186,7 +186,7 @@ class Connection(HTTPConnection):
     def connect(self) -> None:
         sock = self._open_path()
         if self._url.scheme == "https":
-            sock = self._secured(sock)
+            sock = self._wrap_tls(sock)
         sock.budget = self._budget
         sock.dialled_at = sock.heard_at = time.monotonic()
         self.sock = self._dialled = sock
@@ -234,7 +234,7 @@ class Connection(HTTPConnection):
             return self._open_tunnel(egress.proxy, authority_of(url.host, url.port))
         rows = look_up(url.host, url.port, self._resolver, self._budget)
         check_addresses([row[4] for row in rows], url.port, self._policy, public=url.may_be_public)
-        addresses = [unmapped(ip_address(row[4][0])) for row in rows]
+        addresses = [unmap_address(ip_address(row[4][0])) for row in rows]
         if egress.proxy is None or egress.is_direct(url.host, addresses):
             sock, row = self._dial(rows, self._budget)
             self._note_entry(row)
@@ -310,7 +310,7 @@ class Connection(HTTPConnection):
             undoing.pop_all()
         return sock
 
-    def _secured(self, sock: BoundedSocket) -> BoundedSocket:
+    def _wrap_tls(self, sock: BoundedSocket) -> BoundedSocket:
         context = tls_context(self._authorities, self._policy.egress.authorities, self._certificate)
         with ExitStack() as undoing:
             undoing.callback(sock.close)

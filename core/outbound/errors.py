@@ -6,7 +6,7 @@ case, as in the table of hostile behaviours in docs/protocols.md; `message` is a
 and never contains a secret.
 """
 
-from core.invisible_characters import escaped
+from core.invisible_characters import escape_hidden
 
 
 class ProtocolError(Exception):
@@ -49,5 +49,5 @@ class ProtocolViolationError(ProtocolError):
 
 def printable(text: str, longest: int = 100) -> str:
     """Return a vendor's text for a message: without control or invisible characters, and truncated."""
-    escaped_text = escaped(text[: longest + 1])
+    escaped_text = escape_hidden(text[: longest + 1])
     return escaped_text if len(escaped_text) <= longest else escaped_text[:longest] + "…"

@@ -37,7 +37,7 @@ class Exchange:
     duration_ms: int = 0
 
 
-def recorded(
+def record_exchange(
     request: Request,
     url: str,
     response: BaseHTTPResponse | None,
@@ -64,7 +64,7 @@ def recorded(
     )
 
 
-def with_rest(exchange: Exchange, body: bytes, began: float, secrets: SecretScanner) -> Exchange:
+def record_late_exchange(exchange: Exchange, body: bytes, began: float, secrets: SecretScanner) -> Exchange:
     """Return the record of a request whose answer arrived in an earlier reply that had stayed open."""
     duration_ms = round((time.monotonic() - began) * 1000)
     return replace(exchange, reply=_start_of([body], secrets), duration_ms=exchange.duration_ms + duration_ms)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.outbound.rest import Rest
+from core.outbound.rest import ReplyRemainder
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,4 +17,4 @@ class Reply:
     headers: Mapping[str, str]
     body: bytes
     url: str
-    rest: Rest | None = field(default=None, repr=False, compare=False)
+    rest: ReplyRemainder | None = field(default=None, repr=False, compare=False)

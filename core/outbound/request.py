@@ -165,7 +165,7 @@ class OutgoingRequest:
 Apply = Callable[[OutgoingRequest], None]
 
 
-class Carried(NamedTuple):
+class AppliedCredential(NamedTuple):
     """The additions of a credential to requests now. secrets: all its texts that a reply must not contain."""
 
     apply: Apply
@@ -175,7 +175,7 @@ class Carried(NamedTuple):
 class SessionCredential(Interface):
     """The credential of a session, which may change while the session is open."""
 
-    def current(self) -> Carried: ...
+    def current(self) -> AppliedCredential: ...
 
     def answered(self, status: int, challenge: str) -> bool:
         """Report the status of a reply, or 0 for none. Return True if the vendor requires a new token and

@@ -28,7 +28,7 @@ def read_body(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
     large."""
     transfer = response.headers.get("transfer-encoding", "")
     if transfer and transfer.lower() != "chunked":
-        raise _unsupported("Transfer-Encoding", transfer, budget)
+        raise _unsupported_encoding("Transfer-Encoding", transfer, budget)
     announced = getattr(response, "length_remaining", None) or 0
     if announced > budget.limits.body:
         raise budget.too_large(announced)
@@ -38,10 +38,10 @@ def read_body(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
         return pieces
     if coding in ("gzip", "x-gzip"):
         return _gunzip(pieces, budget)
-    raise _unsupported("Content-Encoding", coding, budget)
+    raise _unsupported_encoding("Content-Encoding", coding, budget)
 
 
-def _unsupported(header: str, value: str, budget: Budget) -> ProtocolViolationError:
+def _unsupported_encoding(header: str, value: str, budget: Budget) -> ProtocolViolationError:
     return ProtocolViolationError(
         "ENCODING", f"{budget.host} used {header} '{printable(value)}', not supported."
     )

@@ -23,7 +23,7 @@ class Line(Protocol):
     def abandon(self) -> None: ...
 
 
-class Rest:
+class ReplyRemainder:
     """The unread rest of a reply, after `size` bytes. Its owner abandons it.
 
     It belongs to one thread; `interrupt` is for other threads.

@@ -26,15 +26,15 @@ from core.outbound.challenges import wants_more_scope
 from core.outbound.connection import Connection, Resolver, system_resolver
 from core.outbound.connection_pool import KeptFor
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
-from core.outbound.exchange import Exchange, glimpse, recorded, with_rest
+from core.outbound.exchange import Exchange, glimpse, record_exchange, record_late_exchange
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
 from core.outbound.listening import Listening, Together
 from core.outbound.open_reply import OpenReplies, OpenReply
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import (
+    AppliedCredential,
     Apply,
-    Carried,
     IsEnough,
     OutgoingRequest,
     Request,
@@ -44,7 +44,7 @@ from core.outbound.request import (
     check_header,
 )
 from core.outbound.response import Incoming, read_body, with_converted_errors
-from core.outbound.rest import Line, Rest
+from core.outbound.rest import Line, ReplyRemainder
 from core.outbound.secret_echo import SecretScanner
 from core.outbound.sockets import ClientCertificate
 from core.outbound.targets import request_target
@@ -308,7 +308,9 @@ class HttpSession(RequestMethods):
         if self._secrets.holds(full_reply.body):
             raise self._echo()
         if self.exchanges:
-            self.exchanges[-1] = with_rest(self.exchanges[-1], full_reply.body, began, self._secrets)
+            self.exchanges[-1] = record_late_exchange(
+                self.exchanges[-1], full_reply.body, began, self._secrets
+            )
         return full_reply
 
     def send(self, request: Request) -> Reply:
@@ -349,7 +351,7 @@ class HttpSession(RequestMethods):
         except RefusedError as error:
             return error
 
-    def _carry(self, carried: Carried) -> None:
+    def _carry(self, carried: AppliedCredential) -> None:
         self._apply = carried.apply
         self._secrets.add(carried.secrets)
 
@@ -389,7 +391,7 @@ class HttpSession(RequestMethods):
         )
         is_done = False
         parts: list[bytes] = []
-        reply_rest: Rest | None = None
+        reply_rest: ReplyRemainder | None = None
         line: Line = self._connection
         incoming = Incoming()
         began = time.monotonic()
@@ -410,14 +412,14 @@ class HttpSession(RequestMethods):
             reply = incoming.reply(b"".join(parts), url, is_beside=request.beside is not None)
             parts = [reply.body]
             if request.keeps_rest and not is_done and reply.status == HTTPStatus.OK:
-                reply_rest = Rest(line, pieces, budget, len(reply.body))
+                reply_rest = ReplyRemainder(line, pieces, budget, len(reply.body))
         finally:
             if not is_done:
                 if reply_rest is None:
                     line.abandon()
                 self._connection = self._connect(self._url, certificate=self._certificate)
             if self.exchanges is not None:
-                exchange = recorded(request, url, incoming.response, parts, began, self._secrets)
+                exchange = record_exchange(request, url, incoming.response, parts, began, self._secrets)
                 self.exchanges.append(exchange)
         return replace(reply, rest=reply_rest)
 

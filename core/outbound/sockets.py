@@ -36,7 +36,7 @@ class BoundedSocket(socket.socket):
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         while True:
             try:
-                with self._bounded():
+                with self._limit_time():
                     size = super().recv_into(buffer, nbytes, flags)
                 break
             except UnavailableError as error:
@@ -52,15 +52,15 @@ class BoundedSocket(socket.socket):
         return False
 
     def send(self, data: Any, flags: int = 0) -> int:
-        with self._bounded():
+        with self._limit_time():
             return super().send(data, flags)
 
     def sendall(self, data: Any, flags: int = 0) -> None:
-        with self._bounded():
+        with self._limit_time():
             super().sendall(data, flags)
 
     @contextmanager
-    def _bounded(self) -> Iterator[None]:
+    def _limit_time(self) -> Iterator[None]:
         self.settimeout(self.budget.wait())
         try:
             yield

@@ -48,7 +48,7 @@ _away_until = 0.0
 
 def trusted_provider() -> Provider | None:
     """Return the provider whose access tokens are accepted, if there is one."""
-    settings = provider.configured()
+    settings = provider.configured_provider()
     return settings if settings and settings.runtimes != "off" else None
 
 
@@ -123,7 +123,7 @@ def _verify_token(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
         )
 
     try:
-        return access_tokens.verified(
+        return access_tokens.verify_access_token(
             token,
             _keys(trusted, id_tokens.key_id(token)),
             issuer=trusted.issuer,

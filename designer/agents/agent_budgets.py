@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from core.errors import invalid
-from designer.agents.agents import locked
+from designer.agents.agents import lock_agent
 from designer.models import Agent, TokenLimit
 from designer.models.budgets import MAX_TOKENS
 from people import audit
@@ -34,7 +34,7 @@ def set_limit(
                 max_tokens=f"{MAX_TOKENS:,}"
             )
         )
-    agent = locked(agent)
+    agent = lock_agent(agent)
     row = limit_of(agent)
     before = facts(row)
     if limit is None:

@@ -12,7 +12,7 @@ from core.errors import DomainError
 from core.outbound.errors import printable
 from designer.models import Agent, AgentVendor
 from execution.activities import kinds, reach
-from execution.activities.reach import Reached
+from execution.activities.reach import ActivityReach
 
 CODE = "vendor_not_allowed"
 MAX_NAMES = 5
@@ -100,7 +100,7 @@ class AllowedVendors:
             tool=tool, vendor=vendor, agent=agent, limiting_agent=limit.name, vendors=self.names
         )
 
-    def refusal_of(self, agent: Agent, activity: Reached) -> str:
+    def refusal_of(self, agent: Agent, activity: ActivityReach) -> str:
         """Return why the agent may not use the activity, by everything that it would run; "" if it may."""
         for version in activity.versions if self.limits else ():
             for origin in kinds.get(version.kind).origins(version.config):
@@ -118,7 +118,7 @@ class AllowedVendors:
         return next(filter(None, (self.refusal(agent, row.tool) for row in activity.tools)), "")
 
 
-def allowed_for(agent: Agent) -> AllowedVendors:
+def allowed_vendors_of(agent: Agent) -> AllowedVendors:
     return allowed_by_agent([agent])[agent.pk]
 
 
@@ -151,7 +151,7 @@ def with_vendors(agents: Collection[Agent]) -> list[Agent]:
 
 def check(agent: Agent, tool: Tool, *, is_pinned: bool = False) -> None:
     """Raises DomainError if the agent may not use the tool's vendor."""
-    if message := allowed_for(agent).refusal(agent, tool, is_pinned=is_pinned):
+    if message := allowed_vendors_of(agent).refusal(agent, tool, is_pinned=is_pinned):
         raise DomainError(CODE, message, fields={"tool": message}, status=409)
 
 
@@ -160,7 +160,7 @@ def check_activity(agents: Collection[Agent], activity: ActivityVersion) -> None
     allowed = allowed_by_agent(agents)
     if not any(row.limits for row in allowed.values()):
         return
-    calls = reach.reached([activity])[activity.pk]
+    calls = reach.find_reach([activity])[activity.pk]
     for agent in agents:
         if message := allowed[agent.pk].refusal_of(agent, calls):
             raise DomainError(CODE, message, fields={"activity": message}, status=409)

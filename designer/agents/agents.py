@@ -19,7 +19,7 @@ from core.errors import DomainError
 from designer.agents import agent_addresses, agent_vendors, transfers
 from designer.models import Agent
 from designer.models.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
-from designer.texts import checked
+from designer.texts import validated_text
 from people import audit, teams
 from people.audit import edit_conflicts
 from people.models import Team, User
@@ -93,7 +93,7 @@ def create_agent(
     """
     if parent:
         transfers.lock_tree()
-    agent = Agent(created_by=actor, team=teams.locked(team or teams.first_of(actor)))
+    agent = Agent(created_by=actor, team=teams.lock_team(team or teams.first_of(actor)))
     agent.limits_vendors = vendors is not None
     _apply(agent, {"name": name, "description": description, "parent": parent, "retry": retry or {}})
     _settle_team(agent, team)
@@ -115,7 +115,7 @@ def update_agent(
     # The lock of the tree always comes before that of an agent, so that two changes cannot deadlock.
     if changes.keys() & {"parent", "team", "slug"}:
         transfers.lock_tree()
-    agent = locked(agent)
+    agent = lock_agent(agent)
     before, old_team = facts(agent), agent.team
     _apply(agent, changes)
     _settle_team(agent, changes.get("team"))
@@ -166,7 +166,7 @@ def archive_agent(agent: Agent, *, actor: User) -> Agent:
     continue to get their releases.
     """
     transfers.lock_tree()
-    agent = locked(agent)
+    agent = lock_agent(agent)
     moment = timezone.now()
     _set_archived(_with_all_below(agent, archived_at=None), moment, actor, "archive", agent)
     agent.archived_at = moment
@@ -195,7 +195,7 @@ def remove_team(team: Team, *, actor: User) -> None:
     """Remove the team. Raises DomainError while agents belong to it. Releases of removed agents are
     unaffected.
     """
-    team = teams.locked(team)
+    team = teams.lock_team(team)
     count = Agent.objects.live().filter(team=team).count()
     if count:
         message = ngettext(
@@ -207,14 +207,14 @@ def remove_team(team: Team, *, actor: User) -> None:
     teams.remove_team(team, actor=actor)
 
 
-def locked(agent: Agent) -> Agent:
+def lock_agent(agent: Agent) -> Agent:
     """Return the agent as it is now, locked until the transaction ends: other edits of it or its pins wait.
 
     Raises DomainError if it is removed or archived.
     """
     current = _locked_live(agent)
     if current.archived_at:
-        raise transfers.archived(current)
+        raise transfers.archived_error(current)
     return current
 
 
@@ -257,7 +257,7 @@ def with_all_below(roots: Sequence[Agent]) -> dict[int, list[Agent]]:
     for root, pk in rows:
         trees[root].append(agents_by_id[pk])
     return {
-        root: [agent for _, agent in ordered(sorted(tree, key=lambda agent: agent.slug))]
+        root: [agent for _, agent in in_tree_order(sorted(tree, key=lambda agent: agent.slug))]
         for root, tree in trees.items()
     }
 
@@ -276,7 +276,7 @@ def users_of_tool(tool: Tool) -> RawSQL:
     return RawSQL(_USERS_OF_TOOL, [tool.pk])  # noqa: S611 - a constant statement with one parameter
 
 
-def ordered(rows: Sequence[Agent]) -> list[tuple[int, Agent]]:
+def in_tree_order(rows: Sequence[Agent]) -> list[tuple[int, Agent]]:
     """Return each agent with its depth, sub-agents after their parents, otherwise in the given order."""
     children: defaultdict[int | None, list[Agent]] = defaultdict(list)
     row_ids = {row.pk for row in rows}
@@ -314,7 +314,9 @@ def _apply(agent: Agent, changes: AgentChanges) -> None:
         if name_error := display_names.name_problem(agent.name, MAX_NAME_LENGTH):
             raise DomainError("invalid", _("This name cannot be used."), fields={"name": name_error})
     if "description" in changes:
-        agent.description = checked(changes["description"], field="description", limit=MAX_DESCRIPTION_LENGTH)
+        agent.description = validated_text(
+            changes["description"], field="description", limit=MAX_DESCRIPTION_LENGTH
+        )
     if "retry" in changes:
         agent.retry = retries.change_policy(agent.retry, changes["retry"])
     if "parent" in changes:
@@ -325,7 +327,7 @@ def _settle_team(agent: Agent, new_team: Team | None) -> None:
     # A sub-agent belongs to its parent's team. Callers that change either have locked the tree.
     if agent.parent is None:
         if new_team is not None:
-            agent.team = teams.locked(new_team)
+            agent.team = teams.lock_team(new_team)
         return
     # The parent was read before the lock, and its team may have changed since.
     agent.parent.refresh_from_db(fields=["team"])

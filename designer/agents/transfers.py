@@ -15,7 +15,7 @@ from core.errors import DomainError
 from designer.models import Agent, Pin, Transfer
 from designer.models.agents import MAX_DESCRIPTION_LENGTH
 from designer.signatures import model_names
-from designer.texts import checked
+from designer.texts import validated_text
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -35,10 +35,10 @@ def word_transfer(
     """Replace name and description; empty values restore the defaults. `expected`:
     people/audit/edit_conflicts.py.
     """
-    transfer = _locked(transfer)
+    transfer = _lock_transfer(transfer)
     before = facts(transfer)
     name = name.strip()
-    description = checked(description, field="description", limit=MAX_DESCRIPTION_LENGTH)
+    description = validated_text(description, field="description", limit=MAX_DESCRIPTION_LENGTH)
     if description == default_description(transfer.child):
         description = ""
     edit_conflicts.check(
@@ -129,7 +129,7 @@ def facts(transfer: Transfer) -> dict[str, Any]:
     }
 
 
-def archived(agent: Agent) -> DomainError:
+def archived_error(agent: Agent) -> DomainError:
     message = (
         f"“{agent}” is archived. Bring it back first: on its page, or by POST agents/{agent.slug}/restore/."
     )
@@ -145,7 +145,7 @@ def lock_tree(*, is_shared: bool = False) -> None:
         cursor.execute(f"SELECT {function}(hashtext('designer.tree'))")
 
 
-def _locked(transfer: Transfer) -> Transfer:
+def _lock_transfer(transfer: Transfer) -> Transfer:
     rows = Transfer.objects.live().select_related("agent", "child").filter(pk=transfer.pk)
     # The agent is locked too, as by every edit of its pins.
     current = rows.select_for_update(of=("self", "agent"), no_key=True).first()
@@ -155,7 +155,7 @@ def _locked(transfer: Transfer) -> Transfer:
         )
         raise DomainError("transfer_removed", message, status=409)
     if current.child.archived_at:
-        raise archived(current.child)
+        raise archived_error(current.child)
     return current
 
 

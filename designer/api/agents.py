@@ -20,7 +20,7 @@ from designer.files import agent_copies
 from designer.models import Agent
 from designer.releases import drafts
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role, Team, User
 from people.permissions import key_of, person
 
@@ -154,13 +154,13 @@ def chosen_agent(request: HttpRequest | Request, slug: str) -> Agent:
     the key does not name.
     """
     agent = Agent.objects.live().visible_to(person(request), key_of(request)).filter(slug=slug).first()
-    agent = agent or moved(request, slug)
+    agent = agent or find_moved_agent(request, slug)
     if agent is None:
         raise Http404
     return agent
 
 
-def moved(request: HttpRequest | Request, slug: str) -> Agent | None:
+def find_moved_agent(request: HttpRequest | Request, slug: str) -> Agent | None:
     """Return the agent that was published at this address and has another one now; the response states
     that.
     """
@@ -222,7 +222,7 @@ class AgentDetail(GenericAPIView[Agent]):
         agent = agents.update_agent(
             agent,
             actor=person(request),
-            expected=expected(request),
+            expected=expected_state(request),
             **nest_retry_members(values),
         )
         return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from core.errors import DomainError
-from designer.api.agents import chosen_agent, django_request, moved
+from designer.api.agents import chosen_agent, django_request, find_moved_agent
 from designer.api.authentication import take_prefetched_release
 from designer.models import Release, Retirement
 from designer.releases import publishing, release_access, retiring
@@ -111,7 +111,7 @@ def find_release(
     reader, key = person(request), key_of(request)
     release = None if formats else take_prefetched_release(request, slug, number)
     release = release or release_access.find_release(slug, number, reader, key, formats=formats)
-    if release is None and (agent := moved(request, slug)):
+    if release is None and (agent := find_moved_agent(request, slug)):
         release = release_access.find_release(agent.slug, number, reader, key, formats=formats)
     if release is None:
         chosen_agent(request, slug)

@@ -73,7 +73,7 @@ class AgentBudget(GenericAPIView[Agent]):
         limit = agent_budgets.limit_of(agent)
         name = request.query_params.get("format")
         in_format = None if name is None else shown_tools.budget(agent, shown_tools.find_text(name))
-        pins = pinned_signatures.pinned([agent])
+        pins = pinned_signatures.pins_of_agents([agent])
         costs = sorted(
             ((token_budget.tokens(pinned_signatures.effective_of(pin)), pin) for pin in pins),
             key=lambda cost: (-cost[0], cost[1].name),

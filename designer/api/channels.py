@@ -86,7 +86,7 @@ class NamedMoveInput(ChannelMoveInput):
         fields = ("expected", "release", "note", "channel")
 
 
-def moved(request: Request, agent: Agent, name: str, values: dict[str, Any]) -> Response:
+def move_channel(request: Request, agent: Agent, name: str, values: dict[str, Any]) -> Response:
     release_name = values.pop("release")
     release = None if release_name is None else chosen_release(agent.releases.defer("document"), release_name)
     channels.move(agent, name, actor=person(request), release=release, **values)
@@ -119,7 +119,7 @@ class ChannelList(GenericAPIView[Channel]):
         agent = chosen_agent(request, slug)
         values = valid_data(NamedMoveInput(data=request.data))
         name = values.pop("channel")
-        return moved(request, agent, name, values)
+        return move_channel(request, agent, name, values)
 
 
 @extend_schema(tags=["channels"])
@@ -140,4 +140,4 @@ class ChannelDetail(GenericAPIView[Channel]):
     def put(self, request: Request, slug: str, channel: str) -> Response:
         agent = chosen_agent(request, slug)
         values = valid_data(ChannelMoveInput(data=request.data))
-        return moved(request, agent, channels.check_channel_name(channel), values)
+        return move_channel(request, agent, channels.check_channel_name(channel), values)

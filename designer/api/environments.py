@@ -266,7 +266,7 @@ class BindingList(GenericAPIView[Binding]):
 
     @extend_schema(operation_id="agents_environments_bindings_list", parameters=[NAME])
     def get(self, request: Request, slug: str, env: str) -> Response:
-        rows = bound_tools.bound_in(chosen_environment(request, slug, env))
+        rows = bound_tools.tools_bound_in(chosen_environment(request, slug, env))
         return Response(BindingListOutput({"results": rows}).data)
 
     @extend_schema(
@@ -282,7 +282,7 @@ class BindingList(GenericAPIView[Binding]):
         pin = chosen_tool(environment, values["tool"], values.get("agent", ""))
         if pin is None:
             raise invalid(tool=f"“{environment.agent}” has no tool of this name.")
-        return _bound(request, environment, pin, values)
+        return _bind_activity(request, environment, pin, values)
 
 
 @extend_schema(tags=["bindings"])
@@ -303,7 +303,7 @@ class BindingDetail(GenericAPIView[Binding]):
     @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingChange)
     def put(self, request: Request, slug: str, env: str, tool: str) -> Response:
         environment, pin = self._find_environment_and_pin(request, slug, env, tool)
-        return _bound(request, environment, pin, BindingChange.parse(request.data))
+        return _bind_activity(request, environment, pin, BindingChange.parse(request.data))
 
     @extend_schema(
         operation_id="agents_environments_bindings_move",
@@ -321,11 +321,11 @@ class BindingDetail(GenericAPIView[Binding]):
         environment, pin = self._find_environment_and_pin(request, slug, env, tool)
         values = BindingPatch.parse(request.data)
         if "activity" not in values:
-            activity = bound_tools.bound_in(environment, [pin])[0].activity
+            activity = bound_tools.tools_bound_in(environment, [pin])[0].activity
             if activity is None:
                 raise invalid(activity="No activity runs for this tool here. Name one.")
             values = {**values, "activity": activity.pk}
-        return _bound(request, environment, pin, values)
+        return _bind_activity(request, environment, pin, values)
 
     @extend_schema(parameters=[NAME, TOOL, AGENT, AcceptanceInput], responses={204: None})
     def delete(self, request: Request, slug: str, env: str, tool: str) -> Response:
@@ -427,14 +427,16 @@ class EnvironmentMocks(GenericAPIView[Binding]):
     def post(self, request: Request, slug: str, env: str) -> Response:
         environment = chosen_environment(request, slug, env)
         mocks.bind_all(environment, actor=person(request))
-        return Response(BindingListOutput({"results": bound_tools.bound_in(environment)}).data)
+        return Response(BindingListOutput({"results": bound_tools.tools_bound_in(environment)}).data)
 
 
 def _read_acceptance(values: Mapping[str, Any]) -> Acceptance:
     return Acceptance(values.get("accept", ()), values.get("reason", ""))
 
 
-def _bound(request: Request, environment: Environment, pin: Pin, values: Mapping[str, Any]) -> Response:
+def _bind_activity(
+    request: Request, environment: Environment, pin: Pin, values: Mapping[str, Any]
+) -> Response:
     activity = version = None
     pk, number = values["activity"], values.get("activity_version")
     if pk is None and number is not None:
@@ -459,5 +461,5 @@ def _bound(request: Request, environment: Environment, pin: Pin, values: Mapping
 
 
 def _binding_response(environment: Environment, pin: Pin) -> Response:
-    bound: BoundTool = next(iter(bound_tools.bound_in(environment, [pin])))
+    bound: BoundTool = next(iter(bound_tools.tools_bound_in(environment, [pin])))
     return Response(BindingOutput(bound).data)

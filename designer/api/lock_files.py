@@ -28,7 +28,7 @@ from designer.releases import (
     release_access,
     retiring,
 )
-from designer.releases.lock_file import CatalogOffer, Retired
+from designer.releases.lock_file import CatalogOffer, ReleaseRetirement
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -161,7 +161,7 @@ class AgentCheck(GenericAPIView[Agent]):
         release = channels.state(agent, channel).release
         now = release_document.decode(release.document) if release else None
         moved = lock_file.list_changes(
-            locked, now, _offers(locked), channel=channel, retired=_retired(locked_release)
+            locked, now, _offers(locked), channel=channel, retired=_retirement_of(locked_release)
         )
         if locked_release.bindings:
             moved += lock_file.moved_bindings(
@@ -181,13 +181,15 @@ class AgentCheck(GenericAPIView[Agent]):
         return Response(CheckedLock(answer).data)
 
 
-def _retired(release: Release) -> Retired | None:
+def _retirement_of(release: Release) -> ReleaseRetirement | None:
     row: Retirement | None = getattr(release, "retirement", None)
     if row is None:
         return None
     succeeds = retiring.successor(release)
     until = row.sunset_at.date().isoformat() if row.sunset_at else ""
-    return Retired(row.reason, until, is_over=row.is_over, successor=succeeds.number if succeeds else None)
+    return ReleaseRetirement(
+        row.reason, until, is_over=row.is_over, successor=succeeds.number if succeeds else None
+    )
 
 
 def _offers(locked: ReleaseDocument) -> dict[int, CatalogOffer]:

@@ -26,7 +26,7 @@ from execution.activities.mocks.situations import SITUATIONS
 from execution.api.calls import AskOutput, CallErrorOutput, RetryOutput
 from execution.calls import masking, results
 from people.api.generics import APIView, GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 
@@ -230,11 +230,11 @@ class JudgedOutput(serializers.Serializer[Any]):
 
 
 def chosen_mock(request: Request, slug: str, name: str) -> MockedTool:
-    pins = pinned_signatures.pinned([chosen_agent(request, slug)]).select_related("agent")
+    pins = pinned_signatures.pins_of_agents([chosen_agent(request, slug)]).select_related("agent")
     return mocks.mock_of_pin(get_object_or_404(pins, name=name))
 
 
-def described(mocked: MockedTool) -> dict[str, Any]:
+def describe_mock(mocked: MockedTool) -> dict[str, Any]:
     version = mocked.activity.current if mocked.activity else None
     config = masked_config("mock", mocked.config, mocked.pin.tool_id)
     return {
@@ -273,7 +273,7 @@ class MockList(GenericAPIView[Pin]):
     @extend_schema(operation_id="agents_mocks_list", responses=MockOutput(many=True))
     def get(self, request: Request, slug: str) -> Response:
         mocked_tools = mocks.mocked_tools(chosen_agent(request, slug))
-        return Response(MockOutput([described(mocked) for mocked in mocked_tools], many=True).data)
+        return Response(MockOutput([describe_mock(mocked) for mocked in mocked_tools], many=True).data)
 
 
 @extend_schema(tags=["mocks"], parameters=[NAME])
@@ -291,7 +291,7 @@ class MockDetail(GenericAPIView[Pin]):
     def put(self, request: Request, slug: str, name: str) -> Response:
         mocked = chosen_mock(request, slug, name)
         values = MockInput.parse(request.data)
-        saved = mocks.save(mocked.pin, actor=person(request), config=values, expected=expected(request))
+        saved = mocks.save(mocked.pin, actor=person(request), config=values, expected=expected_state(request))
         return self._answer(saved)
 
     @extend_schema(request=MockSwitch, responses=MockOutput)
@@ -302,7 +302,7 @@ class MockDetail(GenericAPIView[Pin]):
         return self._answer(mocks.switch(mocked.pin, actor=person(request), switches=values["switch"]))
 
     def _answer(self, mocked: MockedTool) -> Response:
-        return Response(MockOutput(described(mocked)).data, headers=etag_of(mocked.facts))
+        return Response(MockOutput(describe_mock(mocked)).data, headers=etag_of(mocked.facts))
 
 
 @extend_schema(tags=["mocks"], parameters=[NAME])

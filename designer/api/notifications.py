@@ -19,7 +19,7 @@ from designer.api.agents import chosen_agent
 from designer.models import Agent
 from designer.news import agent_webhooks, following, news
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 from people.throttling import ReportLimit
@@ -114,7 +114,7 @@ class Follows(GenericAPIView[Any]):
     def get(self, request: Request) -> Response:
         user = person(request)
         followed = {
-            "agents": following.followed(user).values_list("slug", flat=True),
+            "agents": following.followed_agents(user).values_list("slug", flat=True),
             "tools": following.followed_tools(user).values_list("pk", flat=True),
         }
         return Response(FollowsOutput(followed).data)
@@ -279,7 +279,9 @@ class WebhookDetail(OneWebhook):
         row, actor, changes = self.find_webhook(pk), person(request), dict(values)
         is_paused, slugs_ = changes.pop("is_paused", None), changes.pop("agents", None)
         named_agents = None if slugs_ is None else agent_keys.find_agents(actor, slugs_)
-        agent_webhooks.update(row, actor=actor, agents=named_agents, expected=expected(request), **changes)
+        agent_webhooks.update(
+            row, actor=actor, agents=named_agents, expected=expected_state(request), **changes
+        )
         if is_paused is not None:
             (webhooks.pause if is_paused else webhooks.resume)(row, actor=actor)
         return _answer(self.find_webhook(pk))

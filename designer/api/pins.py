@@ -26,7 +26,7 @@ from designer.pins.masking import masked_signature
 from designer.pins.pinned_signatures import effective_of, misfits_of, pinned_items, retry_of, stale_of
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.audit import edit_conflicts
 from people.models import Role
 from people.permissions import key_of, person
@@ -285,7 +285,7 @@ class PinDetail(GenericAPIView[Pin]):
         values = valid_data(PinChange(data=request.data))
         changes = nest_retry_members(values)
         version, ordinal, alias = (changes.get(name) for name in ("version", "ordinal", "alias"))
-        actor, etag = person(request), expected(request)
+        actor, etag = person(request), expected_state(request)
         with transaction.atomic():
             if "retry" in changes:
                 changed = pins.set_retry(pin, actor=actor, changes=changes["retry"], expected=etag)
@@ -337,7 +337,7 @@ class PinAgent(GenericAPIView[Pin]):
             actor=person(request),
             new_agent=target,
             alias=values.get("alias"),
-            expected=expected(request),
+            expected=expected_state(request),
         )
         return _answer(pins_at(request, target.slug).get(pk=moved.pk))
 

@@ -15,7 +15,7 @@ from designer.models import Procedure, ProcedureVersion
 from designer.procedures import checking, editing, references, vocabulary
 from designer.procedures.checking import CheckedProcedures
 from people.api.generics import APIView, GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 
@@ -146,7 +146,7 @@ class ProcedureList(ListAPIView[Procedure]):
     def paginate_queryset(self, queryset: Any) -> Any:
         page = super().paginate_queryset(queryset) or []
         checked = checking.check_agent(chosen_agent(self.request, self.kwargs["slug"]), person(self.request))
-        return [_described(row, checked) for row in page]
+        return [_describe_procedure(row, checked) for row in page]
 
     @extend_schema(request=NewProcedureInput, responses={201: ProcedureOutput})
     def post(self, request: Request, slug: str) -> Response:
@@ -168,7 +168,7 @@ class ProcedureDetail(GenericAPIView[Procedure]):
     def put(self, request: Request, slug: str, procedure: str) -> Response:
         row = chosen_procedure(request, slug, procedure)
         values = valid_data(ProcedureInput(data=request.data))
-        saved = editing.save_procedure(row, actor=person(request), expected=expected(request), **values)
+        saved = editing.save_procedure(row, actor=person(request), expected=expected_state(request), **values)
         return _answer(saved, request)
 
     @extend_schema(responses={204: None})
@@ -214,7 +214,7 @@ class ProcedureRestore(GenericAPIView[Procedure]):
             row,
             values["version"],
             actor=person(request),
-            expected=expected(request),
+            expected=expected_state(request),
         )
         return _answer(row, request)
 
@@ -236,12 +236,12 @@ class ProcedureLint(APIView):
 
 
 def _rendered_text(checked: CheckedProcedures, key: int) -> dict[str, Any]:
-    rendered = references.rendered(checked.pieces[key])
+    rendered = references.rendered_text(checked.pieces[key])
     remarks = [*checked.remarks[key], *checked.of_agent]
     return {"rendered": rendered, "tokens": estimate_tokens(rendered), "lint": remarks}
 
 
-def _described(row: Procedure, checked: CheckedProcedures) -> dict[str, Any]:
+def _describe_procedure(row: Procedure, checked: CheckedProcedures) -> dict[str, Any]:
     pieces = checked.pieces[row.pk]
     return {
         **_rendered_text(checked, row.pk),
@@ -258,5 +258,5 @@ def _described(row: Procedure, checked: CheckedProcedures) -> dict[str, Any]:
 
 def _answer(row: Procedure, request: Request, status: int = 200) -> Response:
     checked = checking.check_agent(row.agent, person(request))
-    document = ProcedureOutput(_described(row, checked)).data
+    document = ProcedureOutput(_describe_procedure(row, checked)).data
     return Response(document, status=status, headers=etag_of(editing.facts(row)))

@@ -68,7 +68,7 @@ class AgentReceived(GenericAPIView[Any]):
     def get(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
         values = valid_data(ReceivedQuery(data=request.query_params.dict()))
-        answer = provenance.received(
+        answer = provenance.find_received_release(
             agent, received_at=values.get("at") or timezone.now(), number=values.get("number")
         )
         if answer is None:

@@ -194,7 +194,7 @@ class RehearsalList(ListAPIView[Rehearsal]):
 
     def paginate_queryset(self, queryset: Any) -> Any:
         page = super().paginate_queryset(queryset) or []
-        return _described(chosen_agent(self.request, self.kwargs["slug"]), page)
+        return _describe_sentences(chosen_agent(self.request, self.kwargs["slug"]), page)
 
     @extend_schema(request=RehearsalInput, responses={201: RehearsalOutput})
     def post(self, request: Request, slug: str) -> Response:
@@ -203,7 +203,7 @@ class RehearsalList(ListAPIView[Rehearsal]):
         expects = values["expects"]
         new_sentence = NewSentence(values["says"], expects["tool"], expects.get("inputs", {}))
         rows = sentences.add(agent, actor=person(request), new_sentences=[new_sentence])
-        return Response(RehearsalOutput(_described(agent, rows)[0]).data, status=201)
+        return Response(RehearsalOutput(_describe_sentences(agent, rows)[0]).data, status=201)
 
 
 @extend_schema(tags=["rehearsals"])
@@ -213,7 +213,7 @@ class RehearsalDetail(GenericAPIView[Rehearsal]):
 
     def get(self, request: Request, slug: str, pk: int) -> Response:
         row = _find_rehearsal(request, slug, pk)
-        return Response(RehearsalOutput(_described(row.agent, [row])[0]).data)
+        return Response(RehearsalOutput(_describe_sentences(row.agent, [row])[0]).data)
 
     @extend_schema(request=RehearsalChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
@@ -221,7 +221,7 @@ class RehearsalDetail(GenericAPIView[Rehearsal]):
         values = valid_data(RehearsalChange(data=request.data))
         changes = {"says": values["says"]} if "says" in values else {}
         row = sentences.change(row, actor=person(request), **changes, **values.get("expects", {}))
-        return Response(RehearsalOutput(_described(row.agent, [row])[0]).data)
+        return Response(RehearsalOutput(_describe_sentences(row.agent, [row])[0]).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, pk: int) -> Response:
@@ -318,7 +318,7 @@ def _find_rehearsal(request: Request, slug: str, pk: int) -> Rehearsal:
     return row
 
 
-def _described(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[str, Any]]:
+def _describe_sentences(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[str, Any]]:
     shown_tools = shown.tools_of_agents([agent])[agent.pk]
     marks = masking.marks_of_tests(shown_tools, rows)
     return [

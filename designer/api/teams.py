@@ -16,7 +16,7 @@ from core.serializers import ModelChange, ModelInput, ModelOutput, valid_data
 from designer.agents import agents
 from people import teams
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role, Team, User
 from people.permissions import person
 
@@ -84,7 +84,7 @@ class TeamDetail(GenericAPIView[Team]):
         values = valid_data(TeamChange(data=request.data))
         if "name" in values:
             name = values["name"]
-            teams.rename_team(team, actor=person(request), name=name, expected=expected(request))
+            teams.rename_team(team, actor=person(request), name=name, expected=expected_state(request))
         return self._answer(request, slug)
 
     @extend_schema(responses={204: None})

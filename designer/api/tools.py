@@ -51,7 +51,7 @@ class PinnableToolList(catalog_tools.ToolList):
         agent = visible_agents.filter(slug=request.query_params["agent"]).first()
         if agent is None:
             raise invalid(agent="There is no such agent.")
-        return agent_vendors.allowed_for(agent).keys
+        return agent_vendors.allowed_vendors_of(agent).keys
 
     def use_counts(self) -> dict[int, int]:
         return tool_use.agents_by_tool()

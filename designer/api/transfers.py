@@ -12,7 +12,7 @@ from designer.agents import transfers
 from designer.api.agents import chosen_agent
 from designer.models import Transfer
 from people.api.generics import GenericAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 
@@ -95,13 +95,13 @@ class TransferDetail(GenericAPIView[Transfer]):
         row = chosen_transfer(request, slug, child)
         values = valid_data(TransferInput(data=request.data))
         return _answer(
-            transfers.word_transfer(row, actor=person(request), expected=expected(request), **values)
+            transfers.word_transfer(row, actor=person(request), expected=expected_state(request), **values)
         )
 
     @extend_schema(parameters=[CHILD, IF_MATCH], responses={204: None})
     def delete(self, request: Request, slug: str, child: str) -> Response:
         row = chosen_transfer(request, slug, child)
-        transfers.word_transfer(row, actor=person(request), expected=expected(request))
+        transfers.word_transfer(row, actor=person(request), expected=expected_state(request))
         return Response(status=204)
 
 

@@ -16,7 +16,7 @@ from designer.pins import tunings
 from designer.signatures import model_names
 from designer.signatures.words import less_cautious
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import AuditEntry, Role
 from people.permissions import person
 
@@ -184,11 +184,11 @@ class TuningDetail(GenericAPIView[Tuning]):
 
     @extend_schema(parameters=[IF_MATCH], request=TuningInput)
     def put(self, request: Request, **named: Any) -> Response:
-        return _changed(self, TuningInput, tunings.tune)
+        return _change_tuning(self, TuningInput, tunings.tune)
 
     @extend_schema(parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, **named: Any) -> Response:
-        tunings.revert(target_of(self), actor=person(request), expected=expected(request))
+        tunings.revert(target_of(self), actor=person(request), expected=expected_state(request))
         return Response(status=204)
 
 
@@ -201,7 +201,7 @@ class TuningRestore(GenericAPIView[Tuning]):
 
     @extend_schema(parameters=[IF_MATCH], request=TuningRestoreInput, responses=TuningOutput)
     def post(self, request: Request, **named: Any) -> Response:
-        return _changed(self, TuningRestoreInput, tunings.restore)
+        return _change_tuning(self, TuningRestoreInput, tunings.restore)
 
 
 @extend_schema(tags=["tunings"])
@@ -213,7 +213,7 @@ class TuningSettle(GenericAPIView[Tuning]):
 
     @extend_schema(parameters=[IF_MATCH], request=TuningSettleInput, responses=TuningOutput)
     def post(self, request: Request, **named: Any) -> Response:
-        return _changed(self, TuningSettleInput, tunings.settle)
+        return _change_tuning(self, TuningSettleInput, tunings.settle)
 
 
 @extend_schema(tags=["tunings"])
@@ -225,13 +225,13 @@ class TuningHistory(ListAPIView[AuditEntry]):
         return tunings.history(target_of(self))
 
 
-def _changed(
+def _change_tuning(
     view: GenericAPIView[Tuning], body: type[Input], change: Callable[..., Tuning | None]
 ) -> Response:
     target, serializer = target_of(view), body(data=view.request.data)
     serializer.is_valid(raise_exception=True)
     values = serializer.validated_data
-    tuning = change(target, actor=person(view.request), expected=expected(view.request), **values)
+    tuning = change(target, actor=person(view.request), expected=expected_state(view.request), **values)
     return _answer(tuning, target)
 
 

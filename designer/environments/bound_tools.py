@@ -94,7 +94,7 @@ class BoundTool:
         return fault is not None and fault.code == ACTIVITY_REPLACED
 
 
-def bound_in(environment: Environment, pins: Sequence[Pin] | None = None) -> list[BoundTool]:
+def tools_bound_in(environment: Environment, pins: Sequence[Pin] | None = None) -> list[BoundTool]:
     """Return the activities of these tools, or of all tools of the agent."""
     pins = pins_of(environment.agent) if pins is None else pins
     return bindings_by_environment([environment], pins)[environment.pk]

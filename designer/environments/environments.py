@@ -41,7 +41,7 @@ WHATEVER = "whatever"
 
 @transaction.atomic
 def create(agent: Agent, *, actor: User, name: str, is_default: bool = False) -> Environment:
-    agent = agents.locked(agent)
+    agent = agents.lock_agent(agent)
     name = name.strip()
     if not NAME.fullmatch(name):
         raise invalid(name=str(NAME_RULE))
@@ -63,7 +63,7 @@ def make_default(
     environment: Environment, *, actor: User, is_default: bool = True, reason: str = ""
 ) -> Environment:
     """Make the environment the default of callers that name none, or withdraw that."""
-    environment = _locked(environment)
+    environment = _lock_environment(environment)
     if environment.is_default == is_default:
         return environment
     others = Environment.objects.filter(agent=environment.agent_id, is_default=True)
@@ -86,7 +86,7 @@ def _set_default(environment: Environment, actor: User, *, is_default: bool, rea
 @transaction.atomic
 def protect(environment: Environment, *, actor: User, is_protected: bool = True) -> Environment:
     """Mark the environment as protected, or not. Only an administrator removes the mark."""
-    environment = _locked(environment)
+    environment = _lock_environment(environment)
     if environment.is_protected == is_protected:
         return environment
     check_protection(environment, actor)
@@ -120,7 +120,7 @@ def remove(environment: Environment, *, actor: User) -> None:
 
     Raises DomainError for the default environment: callers that name none would run as if nothing were bound.
     """
-    environment = _locked(environment)
+    environment = _lock_environment(environment)
     if environment.is_default:
         message = _(
             "Calls that name no environment run in “{name}”. Make another one the default first, or "
@@ -152,7 +152,7 @@ def bind(
     version: if None, a binding to the same activity keeps its version, and a new one gets the newest.
     expected: the `state` that the actor saw. Raises DomainError (binding_changed) if it has changed since.
     """
-    environment = _locked(environment)
+    environment = _lock_environment(environment)
     binding_before = _find_binding(environment, tool, expected)
     is_same = binding_before is not None and binding_before.activity_id == (activity.pk if activity else None)
     if binding_before and is_same and version in (None, binding_before.bound_version):
@@ -182,7 +182,7 @@ def move_named(
     """Run this version of the activity by name for the tool, in all environments of the agent where the tool
     has no binding.
     """
-    agent = agents.locked(agent)
+    agent = agents.lock_agent(agent)
     pin = next((pin for pin in pins_of(agent) if pin.tool_id == tool.pk), None)
     if pin is None:
         raise invalid(tool=_("“{agent}” has no such tool.").format(agent=agent))
@@ -225,7 +225,7 @@ def unbind(
     environment: Environment, tool: Tool, *, actor: User, expected: str = WHATEVER, reason: str = ""
 ) -> None:
     """Remove the tool's binding. Idempotent."""
-    environment = _locked(environment)
+    environment = _lock_environment(environment)
     binding = _find_binding(environment, tool, expected)
     if binding is None:
         return
@@ -286,7 +286,7 @@ def fitting_activities(pins: Sequence[Pin]) -> dict[Pin, list[Activity]]:
     }
     allowed = agent_vendors.allowed_by_agent({pin.agent for pin in pins})
     is_limited = any(row.limits for row in allowed.values())
-    calls_by_activity = reach.reached([row.current for row in rows if row.current]) if is_limited else {}
+    calls_by_activity = reach.find_reach([row.current for row in rows if row.current]) if is_limited else {}
 
     def refusal(version: ActivityVersion, agent: Agent) -> str:
         return allowed[agent.pk].refusal_of(agent, calls_by_activity[version.pk])
@@ -361,9 +361,9 @@ def bindings_to(activities: Iterable[Activity], reader: User) -> tuple[list[Bind
     return visible, hidden_count
 
 
-def _locked(environment: Environment) -> Environment:
+def _lock_environment(environment: Environment) -> Environment:
     # The lock of its agent covers all edits of an environment.
-    agent = agents.locked(environment.agent)
+    agent = agents.lock_agent(environment.agent)
     current = Environment.objects.filter(pk=environment.pk).first()
     if current is None:
         message = _("“{name}” has been removed.").format(name=environment.name)

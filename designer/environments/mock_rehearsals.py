@@ -166,7 +166,7 @@ def run_step(
 ) -> Call:
     """Run the mock of a step. Raises DomainError, and ArgumentsError if the arguments do not fit."""
     texts = tool_steps_of(agent, procedure)
-    pin = pinned_signatures.pinned([agent]).select_related("agent").get(pk=texts[position - 1].pin)
+    pin = pinned_signatures.pins_of_agents([agent]).select_related("agent").get(pk=texts[position - 1].pin)
     keys = [
         call_keys.key_of_test_step(procedure.pk, str(run), position, again)
         for again in range(call_keys.MAX_TRIES)

@@ -123,7 +123,7 @@ def save(
     pin: Pin, *, actor: User, config: Mapping[str, Any], expected: str = edit_conflicts.ANY_STATE
 ) -> MockedTool:
     """Set the mock of this tool. A masked value stays as it is stored. Raises DomainError."""
-    agents.locked(pin.agent)
+    agents.lock_agent(pin.agent)
     mocked = mock_of_pin(pin)
     config = restore(dict(config), dict(mocked.config))
     if mocked.activity is None:
@@ -176,7 +176,7 @@ def edit(
 ) -> MockedTool:
     """Apply `change` to the stored mock. Raises DomainError."""
     with transaction.atomic():
-        agents.locked(pin.agent)
+        agents.lock_agent(pin.agent)
         config = {"seed": 0, "examples": [], "situations": [], **copy.deepcopy(mock_of_pin(pin).config)}
         return save(pin, actor=actor, config=change(config), expected=expected)
 
@@ -206,8 +206,8 @@ def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool
 @transaction.atomic
 def bind_all(environment: Environment, *, actor: User) -> int:
     """Bind mocks to all tools in this environment. Return how many were bound."""
-    agents.locked(environment.agent)
-    places, count = bound_tools.bound_in(environment), 0
+    agents.lock_agent(environment.agent)
+    places, count = bound_tools.tools_bound_in(environment), 0
     fields: dict[str, str] = {}
     for place in places:
         if place.is_bound and place.activity and operations.current(place.activity).kind == KIND:
@@ -350,7 +350,7 @@ def read_assertions(agent: Agent, documents: Sequence[Mapping[str, Any]]) -> lis
 @transaction.atomic
 def set_assertions(agent: Agent, *, actor: User, documents: Sequence[Mapping[str, Any]]) -> list[Assertion]:
     """Replace the agent's assertions. Raises DomainError."""
-    agent = agents.locked(agent)
+    agent = agents.lock_agent(agent)
     parsed, before = read_assertions(agent, documents), assertions_of(agent)
     if parsed != before:
         MockAssertions.objects.update_or_create(agent=agent, defaults={"said": msgspec.to_builtins(parsed)})

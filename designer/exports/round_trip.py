@@ -18,7 +18,7 @@ from core.schema.samples import UnmetSchemaError
 from core.schema.work import TooMuchWorkError, Work
 from designer.exports import nulls
 from designer.exports.wire import UnfitError, Wire, arguments_for_the_vendor, whole_input
-from designer.signatures.effective import Effective, EffectiveInput, Hidden
+from designer.signatures.effective import Effective, EffectiveInput, HiddenInput
 from protocols import parameters
 
 Tries = tuple[tuple[int, float], ...]
@@ -154,13 +154,13 @@ def write_vendor_schema(tool: Effective) -> Any:
     single_input = whole_input(tool)
     if single_input is not None:
         return parameters.write_parameter(single_input.parameter)
-    all_inputs: list[EffectiveInput | Hidden] = [*tool.inputs, *tool.hidden]
+    all_inputs: list[EffectiveInput | HiddenInput] = [*tool.inputs, *tool.hidden]
     return parameters.write_schema([declared.parameter for declared in all_inputs], tool.schema_rest)
 
 
 def presets_of(tool: Effective) -> Mapping[str, Any]:
     """Return the presets of all inputs by the vendor's names."""
-    all_inputs: list[EffectiveInput | Hidden] = [*tool.inputs, *tool.hidden]
+    all_inputs: list[EffectiveInput | HiddenInput] = [*tool.inputs, *tool.hidden]
     return {
         declared.parameter.name: declared.preset for declared in all_inputs if declared.preset is not UNSET
     }

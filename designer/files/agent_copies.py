@@ -27,9 +27,9 @@ def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bo
     DomainError if a tool's vendor is not allowed.
     """
     transfers.lock_tree()
-    source = agents.locked(agent)
+    source = agents.lock_agent(agent)
     name = name.strip() or f"{PREFIX}{source.name}"[:MAX_NAME_LENGTH].strip()
-    limits = agent_vendors.allowed_for(source).vendors
+    limits = agent_vendors.allowed_vendors_of(source).vendors
     vendors = None if limits is None else limits.values()
     copies = {source: _create_copy(source, actor, name=name, parent=None, vendors=vendors)}
     new_pins = {pin.pk: copied for pin, copied in _copy_pins(source, copies[source], actor)}
@@ -38,7 +38,7 @@ def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bo
         # Transfers with a chosen name come first: a default name that is in use gets a number.
         sub_transfers = sorted(transfers.transfers_from(level), key=lambda transfer: not transfer.alias)
         for transfer in sub_transfers:
-            child = agents.locked(transfer.child)
+            child = agents.lock_agent(transfer.child)
             allowed_vendors = agent_vendors.vendors_of(child) if child.limits_vendors else None
             parent = copies[transfer.agent]
             copies[child] = _create_copy(
@@ -92,7 +92,7 @@ def _create_copy(
 
 def _copy_pins(source: Agent, copy: Agent, actor: User) -> list[tuple[Pin, Pin]]:
     rows = source.pins.live().select_related("agent", "tool__endpoint__vendor", "version", "tuning__against")
-    allowed = agent_vendors.allowed_for(source)
+    allowed = agent_vendors.allowed_vendors_of(source)
     for pin in rows:
         if message := allowed.refusal(source, pin.tool, is_pinned=True):
             raise DomainError(agent_vendors.CODE, message, status=409)

@@ -30,7 +30,7 @@ from designer.pins import masking, pinned_signatures, pins, tunings
 from designer.procedures import editing, references, vocabulary
 from designer.rehearsals import plans
 from designer.signatures import model_names
-from designer.signatures.words import NOTHING, Words, merged
+from designer.signatures.words import NOTHING, Words, merge_words
 from people.models import Team, User
 from protocols import definition
 from protocols.list_pages import UnreadableItemError
@@ -164,7 +164,7 @@ class MissingPart:
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportResult:
     """The result of an import. agents: the new agents by their slugs in the file. A dry run removes them
     again.
     """
@@ -197,7 +197,7 @@ def _file_agent(agent: Agent, *, is_first: bool) -> FiledAgent:
     transfer = FiledTransfer()
     if not is_first and hasattr(agent, "transfer"):
         transfer = FiledTransfer(name=agent.transfer.alias, description=agent.transfer.description)
-    limit, allowed = agent_budgets.limit_of(agent), agent_vendors.allowed_for(agent).vendors
+    limit, allowed = agent_budgets.limit_of(agent), agent_vendors.allowed_vendors_of(agent).vendors
     if not is_first and not agent.limits_vendors:
         allowed = None  # The agents above it, which the file contains, set the limit.
     plan = plans.plan_of(agent)
@@ -245,7 +245,8 @@ def _file_pin(pin: Pin) -> FiledPin:
         digest=pin.version.digest,
         # All layers are merged, because another installation has its own texts and configurations.
         tuning=masking.masked_words(
-            pin.tool_id, merged(pinned_signatures.words_about(pin.tool), pinned_signatures.agent_words(pin))
+            pin.tool_id,
+            merge_words(pinned_signatures.words_about(pin.tool), pinned_signatures.agent_words(pin)),
         ),
         retry=msgspec.convert(pin.retry, FiledRetry),
         mode="fresh" if pin.mode == PinMode.FRESH else "cached",
@@ -310,14 +311,14 @@ def import_file(
     team: Team | None = None,
     is_dry_run: bool,
     accept_missing: bool = False,
-) -> Imported:
+) -> ImportResult:
     """Create the agents of the file, all or none. A dry run does the same and rolls it back, so that it finds
     everything that is missing.
 
     Raises DomainError (`import_incomplete`) if something is missing, unless that is accepted: then missing
     tools are left out, and other versions replace missing ones.
     """
-    result = Imported()
+    result = ImportResult()
     steps = _Import(actor, result)
     with long_transaction():
         transfers.lock_tree()
@@ -345,7 +346,7 @@ class _Import:
     """The steps of an import. Each adds to the result."""
 
     actor: User
-    result: Imported
+    result: ImportResult
 
     def create_agent(self, entry: FiledAgent, team: Team | None) -> Agent:
         parent = None if entry.parent is None else self.result.agents[entry.parent]

@@ -51,7 +51,7 @@ def followers(agents: Collection[int]) -> QuerySet[User]:
     return User.objects.filter(pk__in=user_ids)
 
 
-def followed(user: User) -> QuerySet[Agent]:
+def followed_agents(user: User) -> QuerySet[Agent]:
     """Return the active agents that the user follows and may see."""
     agent_ids = RawSQL(_OF_USER, [user.pk])  # noqa: S611 - constant text
     return Agent.objects.active().visible_to(user).filter(pk__in=agent_ids)
@@ -82,5 +82,5 @@ def follow(user: User, followed_object: Agent | Tool, *, is_following: bool) -> 
 
 def follows(user: User, followed_object: Agent | Tool) -> bool:
     if isinstance(followed_object, Agent):
-        return followed(user).filter(pk=followed_object.pk).exists()
+        return followed_agents(user).filter(pk=followed_object.pk).exists()
     return followed_tools(user).filter(pk=followed_object.pk).exists()

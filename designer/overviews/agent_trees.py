@@ -81,7 +81,7 @@ def read_tree(agent: Agent) -> Tree:
     nodes: list[TreeNode] = []
     problems: list[Problem] = []
     paths: dict[int | None, int] = {None: 0}
-    for depth, row in agents.ordered(rows):
+    for depth, row in agents.in_tree_order(rows):
         effective_pins = [(pin, pinned_signatures.effective_of(pin)) for pin in pins[row.pk]]
         names = Vocabulary(
             tools=(
@@ -111,7 +111,7 @@ def read_tree(agent: Agent) -> Tree:
         problems += _find_procedure_problems(row, pieces, names, other_pins, procedure_rows[row.pk].removed)
         problems += [
             Problem(remark.code, row, remark.message, remark.fix)
-            for remark in lint.unreferenced(pieces.values(), names)
+            for remark in lint.unreferenced_issues(pieces.values(), names)
             if remark.code == "agent_unreachable"
         ]
     return Tree(nodes, [*problems, *_find_shared_tools([node for node in nodes if node.tools])])
@@ -130,7 +130,9 @@ def _node(
         (transfer, token_budget.tokens_of_transfer(transfer.name, transfers.description_of(transfer)))
         for transfer in agent_transfers
     ]
-    texts = [(procedure, estimate_tokens(references.rendered(text))) for procedure, text in pieces.items()]
+    texts = [
+        (procedure, estimate_tokens(references.rendered_text(text))) for procedure, text in pieces.items()
+    ]
     tokens = sum(count for part in (tools, transfer_tokens, texts) for _, count in part)
     return TreeNode(agent, depth, tools, transfer_tokens, texts, tokens, above + tokens)
 

@@ -43,7 +43,7 @@ def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
             _("Agents"),
             [
                 JumpTarget(row.name, reverse("agent", args=[row.slug]), "agent")
-                for row in _named(agents, "name", text)
+                for row in _rows_named(agents, "name", text)
             ],
         ),
         (
@@ -59,7 +59,7 @@ def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
                 JumpTarget(
                     row.title, reverse("procedure", args=[row.agent.slug, row.slug]), "audit", row.agent.name
                 )
-                for row in _named(procedures, "title", text)
+                for row in _rows_named(procedures, "title", text)
             ],
         ),
         (_("Releases"), _releases(text, agents)),
@@ -67,14 +67,14 @@ def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
             _("Vendors"),
             [
                 JumpTarget(row.name, reverse("vendor", args=[row.slug]), "vendor")
-                for row in _named(vendors, "name", text)
+                for row in _rows_named(vendors, "name", text)
             ],
         ),
     )
     return [(title, targets) for title, targets in groups if targets]
 
 
-def _named(rows: QuerySet[Row], column: str, text: str) -> list[Row]:
+def _rows_named(rows: QuerySet[Row], column: str, text: str) -> list[Row]:
     # Names that begin with the text come first, and those that do not contain it as a whole come last.
     for word in text.split():
         rows = rows.filter(**{f"{column}__icontains": word})
@@ -97,5 +97,5 @@ def _releases(text: str, agents: QuerySet[Agent]) -> list[JumpTarget]:
             reverse("release", args=[row.agent.slug, row.number]),
             "release",
         )
-        for row in _named(rows.select_related("agent"), "agent__name", " ".join(words))
+        for row in _rows_named(rows.select_related("agent"), "agent__name", " ".join(words))
     ]

@@ -23,7 +23,7 @@ from designer.pins import masking, pinned_signatures, token_budget
 from designer.pins.savings import Saving, find_savings
 from designer.releases import composition, publishing
 from designer.signatures.effective import Effective
-from designer.signatures.words import Path, Words, members, merged, of_vendor
+from designer.signatures.words import Path, Words, members, merge_words, of_vendor
 
 TEXTS: dict[str, Format] = {
     format_.name: format_ for format_ in exports.FORMATS if format_.is_text and format_.places is not None
@@ -169,7 +169,7 @@ def shown_tool(
         signature = pin.version.decoded()
         catalog_words = pinned_signatures.words_about(pin.tool)
         agent_words = pinned_signatures.words_about(pin) if tried is None else tried
-        member_texts = of_vendor(signature) | members(merged(catalog_words, agent_words))
+        member_texts = of_vendor(signature) | members(merge_words(catalog_words, agent_words))
         saving_list = find_savings(signature, member_texts, format_.limits, size=len(text))
         text_spans = origins.spans(
             tool_object,

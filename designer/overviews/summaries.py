@@ -99,7 +99,7 @@ def summarize_document(
     columns: list[Environment | None] = [*places] if default else [*places, None]
     tools = [AgentTool.of_released(node.slug, tool) for node, tool in pairs]
     readiness = obstacles.of_tools(agent, tools, places=columns)
-    received = provenance.received(
+    received = provenance.find_received_release(
         agent, received_at=published_at, number=release.number if release else None
     )
     approvals = {(row.sub_agent, row.tool, row.digest): row for row in (received.tools if received else ())}

@@ -10,7 +10,7 @@ from catalog.models.findings import FindingState
 from catalog.models.tools import ItemKind
 from catalog.review import holds
 from catalog.rules import retries
-from catalog.rules.retries import Resolved
+from catalog.rules.retries import ResolvedRetryPolicy
 from core.compiled_queries import CompiledQuery, is_any_of
 from core.outbound.errors import printable
 from designer.models import Agent, Pin, PinQuerySet
@@ -18,11 +18,11 @@ from designer.pins import tunings
 from designer.pins.tunings import words_of
 from designer.signatures import model_names
 from designer.signatures.effective import Effective, Misfit, effective, misfits
-from designer.signatures.words import ParameterWords, Stale, Words, merged
+from designer.signatures.words import ParameterWords, Stale, Words, merge_words
 from execution.threads import configurations
 
 
-def pinned(agents: Sequence[Agent]) -> PinQuerySet:
+def pins_of_agents(agents: Sequence[Agent]) -> PinQuerySet:
     """Return the agents' pins of tools with all rows that their effective signatures need."""
     return pinned_items(agents).of_tools()
 
@@ -58,8 +58,10 @@ def with_signatures(pins: PinQuerySet) -> PinQuerySet:
 
 
 def effective_of(pin: Pin, tried: Words | None = None) -> Effective:
-    """Return the signature that a model sees. Read the pin with `pinned` to save queries. `tried` replaces
-    the agent's tuned texts.
+    """Return the signature that a model sees.
+
+    pin: read it with `pins_of_agents`, which saves queries.
+    tried: words that replace the agent's tuned texts.
     """
     return effective(
         pin.version.decoded(),
@@ -77,7 +79,7 @@ def effective_of_tool(tool: Tool) -> Effective | None:
     return effective(signature, name=model_names.derive(signature.name), catalog_tuning=words_about(tool))
 
 
-def retry_of(pin: Pin) -> Resolved:
+def retry_of(pin: Pin) -> ResolvedRetryPolicy:
     """Return the retry policy of this pin and where each member is set."""
     return retries.resolve_policy(pin=pin.retry, agent=pin.agent.retry, endpoint=pin.tool.endpoint.retry)
 
@@ -89,7 +91,7 @@ def misfits_of(pin: Pin) -> list[Misfit]:
 
 def words_of_pin(pin: Pin) -> Words:
     """Return the tuned texts for all agents and those of the agent, which replace them."""
-    return merged(words_about(pin.tool), agent_words(pin))
+    return merge_words(words_about(pin.tool), agent_words(pin))
 
 
 def stale_of(pin: Pin) -> list[Stale]:
@@ -114,7 +116,7 @@ def agent_words(pin: Pin, tried: Words | None = None) -> Words:
     # If the version no longer has the input, `misfits_of` reports it.
     name = parameter.name if parameter else configurations.INPUT
     configured = ParameterWords(hidden=True, preset=pin.configuration.values)
-    return merged(tuned_words, Words(parameters={name: configured}))
+    return merge_words(tuned_words, Words(parameters={name: configured}))
 
 
 def blocked_by_review(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:

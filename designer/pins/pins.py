@@ -19,7 +19,7 @@ from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from core.query_deadline import long_transaction
 from designer.agents import agent_vendors, agents, transfers
-from designer.agents.agents import locked
+from designer.agents.agents import lock_agent
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin, Tuning
 from designer.models.pins import PinMode
@@ -51,7 +51,7 @@ def pin_tool(
     """Pin the current version unless `version` or `ordinal` names another, as in `versions.find_version`.
     `configuration`: as in `configurations.find_configuration`.
     """
-    agent = locked(agent)
+    agent = lock_agent(agent)
     tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=tool.pk)
     if tool.endpoint.removed_at or tool.endpoint.vendor.removed_at:
         message = _("“{tool}” belongs to a vendor that has been removed. Choose another tool.").format(
@@ -114,7 +114,7 @@ def pin_several(agent: Agent, *, actor: User, pin_requests: Iterable[PinRequest]
 
     The first of two tools with one name gets it. A refused tool does not stop the others.
     """
-    agent = locked(agent)
+    agent = lock_agent(agent)
     requests = list(pin_requests)
     # Pinning inspects a version that no run has inspected yet, which locks its tool. Tools are always locked
     # in the order of their ids.
@@ -161,7 +161,7 @@ def move_pin(
     """Move the pin to a newer or older version. A name that follows the vendor's changes with it. `alias`
     sets a name for a version whose own name is taken.
     """
-    pin = _locked(pin)
+    pin = _lock_pin(pin)
     before = facts(pin)
     new_version = _find_version(pin.tool, version, ordinal)
     alias = pin.alias if alias is None else alias.strip()
@@ -196,7 +196,7 @@ def move_several(
     """
     answers: list[Pin | DomainError] = []
     with long_transaction():
-        locked(agent)
+        lock_agent(agent)
         for request in requests:
             try:
                 moved = move_pin(request.pin, actor=actor, version=request.version, ordinal=request.ordinal)
@@ -211,7 +211,7 @@ def move_several(
 @transaction.atomic
 def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = edit_conflicts.ANY_STATE) -> Pin:
     """Set the pin's name. "" restores the name derived from the vendor's."""
-    pin = _locked(pin)
+    pin = _lock_pin(pin)
     before = facts(pin)
     alias = alias.strip()
     edit_conflicts.check(pin, expected, now=before, submitted=before | {"alias": alias})
@@ -227,7 +227,7 @@ def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = edit_conflic
 @transaction.atomic
 def set_retry(pin: Pin, *, actor: User, changes: Stated, expected: str = edit_conflicts.ANY_STATE) -> Pin:
     """Change the retry policy of this tool. None makes a member inherit from the agent or the endpoint."""
-    pin = _locked(pin)
+    pin = _lock_pin(pin)
     before = facts(pin)
     pin.retry = retries.change_policy(pin.retry, changes)
     edit_conflicts.check(pin, expected, now=before, submitted=facts(pin))
@@ -240,7 +240,7 @@ def set_retry(pin: Pin, *, actor: User, changes: Stated, expected: str = edit_co
 @transaction.atomic
 def set_mode(pin: Pin, *, actor: User, mode: PinMode, expected: str = edit_conflicts.ANY_STATE) -> Pin:
     """Set whether runtimes may show what the vendor adds to the pinned version."""
-    pin = _locked(pin)
+    pin = _lock_pin(pin)
     before = facts(pin)
     edit_conflicts.check(pin, expected, now=before, submitted=before | {"mode": mode})
     if mode != pin.mode:
@@ -255,7 +255,7 @@ def set_configuration(
     pin: Pin, *, actor: User, configuration: str | None, expected: str = edit_conflicts.ANY_STATE
 ) -> Pin:
     """Set the values of every call (see `configurations.find_configuration`). None leaves them to calls."""
-    pin = _locked(pin)
+    pin = _lock_pin(pin)
     before = facts(pin)
     pin.configuration = _find_configuration(pin, configuration, requested=pin.configuration)
     edit_conflicts.check(pin, expected, now=before, submitted=facts(pin))
@@ -287,7 +287,7 @@ def _find_configuration(
 
 @transaction.atomic
 def remove_pin(pin: Pin, *, actor: User) -> None:
-    pin = _locked(pin)
+    pin = _lock_pin(pin)
     pin.removed_at = timezone.now()
     pin.save(update_fields=["removed_at"])
     audit.record(actor, "unpin", pin, before=_audit_facts(pin), agent=pin.agent_id)
@@ -309,8 +309,8 @@ def move_to_agent(
     transfers.lock_tree()
     moved = []
     for pin_row in pins:
-        pin = _locked(pin_row)
-        target = locked(new_agent)
+        pin = _lock_pin(pin_row)
+        target = lock_agent(new_agent)
         before = facts(pin)
         new_alias = pin.alias if alias is None or len(pins) > 1 else alias.strip()
         edit_conflicts.check(
@@ -407,8 +407,8 @@ def _audit_facts(pin: Pin) -> dict[str, Any]:
     return {name: value for name, value in facts(pin).items() if (name, value) != ("mode", PinMode.CACHED)}
 
 
-def _locked(pin: Pin) -> Pin:
-    agent = locked(pin.agent)
+def _lock_pin(pin: Pin) -> Pin:
+    agent = lock_agent(pin.agent)
     current = (
         agent.pins.live()
         .select_related("tool__endpoint__vendor", "version", "configuration")

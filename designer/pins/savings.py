@@ -76,10 +76,10 @@ def _find_shorter_texts(
     if (
         "title" in limits.carries
         and title
-        and _normalized(title) in (_normalized(description), _normalized(signature.name))
+        and _normalize_words(title) in (_normalize_words(description), _normalize_words(signature.name))
     ):
         message = Wording(_("The title says no more than the name."))
-        if _normalized(title) == _normalized(description):
+        if _normalize_words(title) == _normalize_words(description):
             message = Wording(_("The title says no more than the description."))
         yield "title_repeats", ("title",), message, ""
     if text := without_name(description, signature.name):
@@ -116,7 +116,7 @@ def _find_for_input(parameter: Parameter, now: str, limits: FormatLimits, *, has
         yield "default_repeated", path, message, text
     # A strict schema requires every input, so there only the word states it.
     is_required = parameter.required and not has_preset
-    if limits.contract.subset is None and (text := without_required(now, is_required=is_required)):
+    if limits.contract.subset is None and (text := remove_required_note(now, is_required=is_required)):
         template = (
             _("The description of “{name}” says that it is required.")
             if is_required
@@ -165,7 +165,7 @@ def without_default(text: str, default: Any) -> str:
     return _join(before, text[match.end() :]) if not before[-1:].isalnum() else ""
 
 
-def without_required(text: str, *, is_required: bool) -> str:
+def remove_required_note(text: str, *, is_required: bool) -> str:
     match = _REQUIRED.search(text)
     word = (match["a"] or match["b"] or match["c"]).lower() if match else ""
     if not match or (word == "required") != is_required:
@@ -179,7 +179,7 @@ def without_name(text: str, name: str) -> str:
         rf"\s*[{_QUOTES}*]{{0,2}}(?P<name>[^:\n]{{1,100}}?)[{_QUOTES}*]{{0,2}}\s*(?::|\s[{_DASHES}])\s+(?=\S)"
     )
     match = re.match(pattern, text)
-    if not match or _normalized(match["name"]) != _normalized(name) or not _normalized(name):
+    if not match or _normalize_words(match["name"]) != _normalize_words(name) or not _normalize_words(name):
         return ""
     return text[match.end() :]
 
@@ -205,7 +205,7 @@ def without_inputs(text: str, inputs: Mapping[str, str]) -> str:
         else:
             return ""
     if not entries or any(
-        _normalized(entry_text) not in _normalized(inputs[name]) for name, entry_text in entries
+        _normalize_words(entry_text) not in _normalize_words(inputs[name]) for name, entry_text in entries
     ):
         return ""
     end = start + 1 + len(section)
@@ -232,6 +232,6 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _normalized(text: str) -> str:
+def _normalize_words(text: str) -> str:
     # Texts that differ only in case, blanks and punctuation count as equal.
     return "".join(re.findall(r"\w+", text.replace("_", " ").casefold()))

@@ -18,7 +18,7 @@ from catalog.tools.effective_texts import Rewrite
 from core.canonical_json import canonical
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer.agents.agents import locked
+from designer.agents.agents import lock_agent
 from designer.models import Pin, Tuning
 from designer.pins import masking, token_budget
 from designer.signatures import model_names
@@ -30,7 +30,7 @@ from designer.signatures.words import (
     from_members,
     has_vendor_text,
     members,
-    merged,
+    merge_words,
     of_vendor,
     stale,
 )
@@ -76,7 +76,7 @@ def tune(
     A masked preset stays as it is. Raises DomainError if there is none now.
     expected: the state that the editor started from (people/audit/edit_conflicts.py).
     """
-    target, version = _locked(target)
+    target, version = _lock_target(target)
     old, signature = tuning_of(target), version.decoded()
     values = {
         "title": title,
@@ -93,7 +93,7 @@ def tune(
         if not _is_same(value, inherited[path])
     }
     # An unchanged tuned text is still compared with the vendor text that it once replaced.
-    old_texts, old_replaced = members(words_of(old)), members(replaced_of(old))
+    old_texts, old_replaced = members(words_of(old)), members(replaced_words(old))
     vendors = of_vendor(signature)
     replaced = {}
     for path, value in tuned.items():
@@ -114,7 +114,7 @@ def parse_words(target: Pin, members: Mapping[str, Any]) -> Words:
 @transaction.atomic
 def revert(target: Pin | Tool, *, actor: User, expected: str = edit_conflicts.ANY_STATE) -> None:
     """Restore the vendor's texts (for a pin: the catalog-wide tuning, if there is one)."""
-    target, version = _locked(target)
+    target, version = _lock_target(target)
     _store_state(target, actor, "revert", tuning_of(target), _State(NOTHING, NOTHING, version), expected)
 
 
@@ -127,7 +127,7 @@ def restore(
     Texts that the current version has no member for are restored too, and `misfits` reports them. A sensitive
     preset, which the audit trail masks, stays as it is. Raises DomainError if there is none now.
     """
-    target, version = _locked(target)
+    target, version = _lock_target(target)
     old = tuning_of(target)
     texts, change = facts(old), None
     # Entries contain what a change replaced, so each step back undoes one more.
@@ -163,7 +163,7 @@ def settle(
     target: Pin | Tool, *, actor: User, member: str, take: Take, expected: str = edit_conflicts.ANY_STATE
 ) -> Tuning | None:
     """Settle one stale member: keep the tuned text, use the vendor's, or use both merged."""
-    target, version = _locked(target)
+    target, version = _lock_target(target)
     old, vendors = tuning_of(target), of_vendor(version.decoded())
     stale_member = next((row for row in stale_of(old, version.decoded()) if row.member == member), None)
     if old is None or stale_member is None:
@@ -171,7 +171,7 @@ def settle(
             member=printable(member, 200)
         )
         raise DomainError("not_stale", message, status=409)
-    texts, replaced = members(words_of(old)), members(replaced_of(old))
+    texts, replaced = members(words_of(old)), members(replaced_words(old))
     replaced.pop(stale_member.path, None)
     if take == "theirs":
         # The user chose the vendor's text. If the words for all agents differ from it, it is stored here.
@@ -216,13 +216,13 @@ def words_of(tuning: Tuning | None) -> Words:
     return msgspec.convert({name: value for name, value in texts.items() if value not in (None, {})}, Words)
 
 
-def replaced_of(tuning: Tuning | None) -> Words:
+def replaced_words(tuning: Tuning | None) -> Words:
     return NOTHING if tuning is None else msgspec.convert(tuning.replaced, Words)
 
 
 def stale_of(tuning: Tuning | None, signature: Signature) -> list[Stale]:
     """Return the tuned texts whose vendor text in `signature` differs from the one that they replaced."""
-    return stale(words_of(tuning), replaced_of(tuning), signature)
+    return stale(words_of(tuning), replaced_words(tuning), signature)
 
 
 def rewrites(tools: Collection[int]) -> dict[int, Rewrite]:
@@ -285,7 +285,7 @@ def _restore_presets(parameters: Mapping[str, Mapping[str, Any]], old: Tuning | 
     }
 
 
-def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
+def _lock_target(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
     """Return the target and the tuned version, locked until the transaction ends."""
     # A tool's tuned texts are in the search index too.
     if isinstance(target, Tool):
@@ -298,7 +298,7 @@ def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
             raise DomainError("no_version", _("“{tool}” has no version yet.").format(tool=tool), status=409)
         return tool, tool.current
     # A pin has no lock of its own: every edit of an agent's pins locks the agent.
-    agent = locked(target.agent)
+    agent = lock_agent(target.agent)
     pin = agent.pins.live().select_related("version", "tool").filter(pk=target.pk).first()
     if pin is None:
         raise DomainError(
@@ -333,7 +333,7 @@ def _parse_and_check(signature: Signature, values: Mapping[str, Any], below: Wor
         if reason:
             errors[".".join(path)] = reason
     if not errors:
-        misfit_list = misfits(signature, merged(below, words))
+        misfit_list = misfits(signature, merge_words(below, words))
         edited_names = values["parameters"].keys() | values["outputs"].keys()
         errors = {misfit.path: misfit.message for misfit in misfit_list if misfit.parameter in edited_names}
     if errors:
@@ -383,7 +383,7 @@ def _store_state(
     elif old:
         old.delete()
     if isinstance(target, Tool):
-        effective_texts.changed(target)
+        effective_texts.update_after_tuning(target)
     audit.record(
         actor,
         action,

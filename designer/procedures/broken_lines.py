@@ -48,7 +48,7 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
     One query if no pin has moved since the texts were saved. `pins`: those that the texts may name, with the
     rows of `pinned_signatures.with_signatures`.
     """
-    moved = _moved_since_saved(texts)
+    moved = _procedures_behind_pins(texts)
     if not moved:
         return {}
     versions = ToolVersion.objects.filter(pk__in={version for _pin, version in moved})
@@ -77,7 +77,7 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
     return issues
 
 
-def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
+def _procedures_behind_pins(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
     """Return, by pin and the version that texts were written for, the procedures with such a text."""
     procedures_by_version: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for pin, version, procedure in _moved_references().rows(procedures=list(procedures)):

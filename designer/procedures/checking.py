@@ -62,7 +62,7 @@ def check_texts(
     pieces = {key: references.parse(text, agent_vocabulary) for key, text in texts.items()}
     names: set[str] = set().union(*(lint.unknown_names(text_pieces) for text_pieces in pieces.values()))
     elsewhere = vocabulary.find_elsewhere(names, agent, user)
-    stored_texts = {key: references.stored(text_pieces) for key, text_pieces in pieces.items()}
+    stored_texts = {key: references.stored_text(text_pieces) for key, text_pieces in pieces.items()}
     broken_line_issues = broken_lines.remarks(stored_texts, pins)
     return CheckedProcedures(
         vocabulary=agent_vocabulary,
@@ -74,5 +74,5 @@ def check_texts(
             )
             for key, text_pieces in pieces.items()
         },
-        of_agent=lint.unreferenced(pieces.values(), agent_vocabulary),
+        of_agent=lint.unreferenced_issues(pieces.values(), agent_vocabulary),
     )

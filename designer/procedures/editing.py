@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from core import display_names, slugs
 from core.errors import DomainError
 from designer.agents import agents
-from designer.agents.agents import locked
+from designer.agents.agents import lock_agent
 from designer.models import (
     Agent,
     Pin,
@@ -47,7 +47,7 @@ def create_procedure(
     """Create a procedure. Without a body it starts with the template. Raises DomainError for invalid
     values.
     """
-    agent = locked(agent)
+    agent = lock_agent(agent)
     title = _checked_title(title)
     body = _checked_body(TEMPLATE if body is None else body)
     count = agent.procedures.live().count()
@@ -62,7 +62,7 @@ def create_procedure(
         agent=agent,
         slug=_free_slug(agent, title, slug),
         title=title,
-        text=references.stored(pieces),
+        text=references.stored_text(pieces),
         position=last + 1,
         created_by=actor,
         updated_by=actor,
@@ -98,7 +98,7 @@ def copy_procedures(
     names = vocabulary.vocabulary_of(source, texts=[procedure.text for procedure in procedures])
     # References are mapped to the copies first: the text that is parsed below belongs to the new agent.
     texts = [
-        references.repointed(references.parse(procedure.text, names), pins=pins, agents=agents)
+        references.repoint_text(references.parse(procedure.text, names), pins=pins, agents=agents)
         for procedure in procedures
     ]
     names = vocabulary.vocabulary_of(target, texts=texts)
@@ -109,7 +109,7 @@ def copy_procedures(
             agent=target,
             slug=procedure.slug,
             title=procedure.title,
-            text=references.stored(pieces),
+            text=references.stored_text(pieces),
             position=procedure.position,
             created_by=actor,
             updated_by=actor,
@@ -136,7 +136,7 @@ def save_procedure(
 
     The actor's draft is deleted; those of other users remain.
     """
-    procedure = _locked(procedure)
+    procedure = _lock_procedure(procedure)
     before = facts(procedure)
     why = why.strip()
     if problem := why_not(why, MAX_REASON_LENGTH):
@@ -149,7 +149,7 @@ def save_procedure(
     body = procedure.text if body is None else _checked_body(body)
     names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
     pieces = references.parse(body, names)
-    new_facts = before | {"title": title, "text": references.stored(pieces)}
+    new_facts = before | {"title": title, "text": references.stored_text(pieces)}
     edit_conflicts.check(procedure, expected, now=before, submitted=new_facts)
     # Deleted before the comparison: the actor is done with the draft in any case.
     procedure.drafts.filter(user=actor).delete()
@@ -190,7 +190,7 @@ def move_procedure(procedure: Procedure, *, actor: User, position: int) -> None:
     """Move the procedure to a position among its agent's procedures, counted from 1; beyond the last means
     last.
     """
-    procedure = _locked(procedure)
+    procedure = _lock_procedure(procedure)
     before = procedure.position
     # Numbered anew from 1, which removes gaps and duplicates.
     others = list(procedure.agent.procedures.live().exclude(pk=procedure.pk))
@@ -213,7 +213,7 @@ def move_procedure(procedure: Procedure, *, actor: User, position: int) -> None:
 @transaction.atomic
 def remove_procedure(procedure: Procedure, *, actor: User) -> None:
     """Hide the procedure. Its versions remain, and published releases keep its text."""
-    procedure = _locked(procedure)
+    procedure = _lock_procedure(procedure)
     procedure.removed_at = timezone.now()
     procedure.save(update_fields=["removed_at"])
     # A pin that only a removed procedure names counts as unused.
@@ -233,7 +233,7 @@ def keep_draft(procedure: Procedure, *, user: User, title: str, body: str, based
         )
     body = _checked_body(body)
     names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
-    text = references.stored(references.parse(body, names))
+    text = references.stored_text(references.parse(body, names))
     return ProcedureDraft.objects.update_or_create(
         procedure=procedure,
         user=user,
@@ -247,7 +247,7 @@ def pins_made_for(draft: ProcedureDraft) -> QuerySet[Pin]:
     return pins.order_by("name")
 
 
-def unsaved(procedures: Iterable[Procedure], user: User) -> set[int]:
+def procedures_with_drafts(procedures: Iterable[Procedure], user: User) -> set[int]:
     """Return the procedures of these with a draft of the user that differs from the saved text. One query."""
     rows = {row.pk: row for row in procedures}
     drafts = ProcedureDraft.objects.filter(user=user, procedure__in=rows) if rows else ()
@@ -282,9 +282,9 @@ def facts(procedure: Procedure) -> dict[str, Any]:
     }
 
 
-def _locked(procedure: Procedure) -> Procedure:
+def _lock_procedure(procedure: Procedure) -> Procedure:
     # Every edit of an agent's procedures locks the agent, as for its pins.
-    agent = locked(procedure.agent)
+    agent = lock_agent(procedure.agent)
     current = agent.procedures.live().filter(pk=procedure.pk).first()
     if current is None:
         raise DomainError(

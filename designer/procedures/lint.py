@@ -330,7 +330,7 @@ def lint(
     return in_order(issues)
 
 
-def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> list[Issue]:
+def unreferenced_issues(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> list[Issue]:
     """Return issues for tools and sub-agents that no procedure mentions; none if there are no procedures."""
     mentioned: set[tuple[bool, int | None]] = set()
     is_empty = True

@@ -73,7 +73,7 @@ def propose(agent: Agent, text: str) -> Proposals:
     """Return the proposals for a text, stored or as entered."""
     pieces = references.parse(text, vocabulary.vocabulary_of(agent, texts=[text]))
     displayed, waiting = references.display_text(pieces), find_open_sentences(pieces)
-    within = agent_vendors.allowed_for(agent).keys
+    within = agent_vendors.allowed_vendors_of(agent).keys
     query = Query(status=(ToolStatus.ACTIVE,), within=within, limit=2 * MAX_TOOLS)
     pin_names = dict(agent.pins.live().values_list("tool", "name"))
     first = waiting[:MAX_SENTENCES]

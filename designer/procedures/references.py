@@ -276,7 +276,7 @@ def parse(text: str, vocabulary: Vocabulary) -> list[Piece]:
             displayed, stored = f"{{{reference.name}}}", f"{{item:{reference.name}}}"
         elif reference is not None and reference.target is not None:
             displayed = vocabulary.display(reference, reference.target)
-            stored = _stored(reference, reference.target)
+            stored = _stored_reference(reference, reference.target)
         pieces.append(
             Piece(display_text=displayed, stored=stored, line=line, column=column, reference=reference)
         )
@@ -318,11 +318,11 @@ def flat(pieces: Iterable[Piece]) -> Iterator[TextPosition]:
             yield TextPosition(line=piece.line, column=piece.column, kind="item", target=None, member=item)
 
 
-def stored(pieces: Iterable[Piece]) -> str:
+def stored_text(pieces: Iterable[Piece]) -> str:
     return "".join(piece.stored for piece in pieces)
 
 
-def repointed(pieces: Iterable[Piece], *, pins: Mapping[int, int], agents: Mapping[int, int]) -> str:
+def repoint_text(pieces: Iterable[Piece], *, pins: Mapping[int, int], agents: Mapping[int, int]) -> str:
     """Return the text as another agent stores it, with its own pins and agents. Things that it does not have
     remain by name.
     """
@@ -332,7 +332,7 @@ def repointed(pieces: Iterable[Piece], *, pins: Mapping[int, int], agents: Mappi
         if reference is not None and reference.target is not None:
             target = (agents if reference.kind == "agent" else pins).get(reference.target)
             # By name, so that it resolves once the other agent gets such a tool.
-            text = piece.display_text if target is None else _stored(reference, target)
+            text = piece.display_text if target is None else _stored_reference(reference, target)
         texts.append(text)
     return "".join(texts)
 
@@ -341,7 +341,7 @@ def display_text(pieces: Iterable[Piece]) -> str:
     return "".join(piece.display_text for piece in pieces)
 
 
-def rendered(pieces: Iterable[Piece]) -> str:
+def rendered_text(pieces: Iterable[Piece]) -> str:
     """Return what a model reads: the displayed text, with items by their bare names."""
     texts = []
     for piece in pieces:
@@ -354,7 +354,7 @@ def rendered(pieces: Iterable[Piece]) -> str:
     return "".join(texts)
 
 
-def _stored(reference: Reference, target: int) -> str:
+def _stored_reference(reference: Reference, target: int) -> str:
     if reference.kind in ("tool", "agent"):
         return f"{{{reference.kind}:{target}}}"
     members = ",".join(

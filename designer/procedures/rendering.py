@@ -61,7 +61,7 @@ def _queries() -> tuple[CompiledQuery[Procedure], CompiledQuery[Pin]]:
     return CompiledQuery(procedures), CompiledQuery(named.distinct())
 
 
-def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:
+def render_procedures(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:
     if not rows.procedures:
         return ()
     pinned = [vocabulary.known_tool(pin, signature) for pin, signature in tools]
@@ -75,7 +75,7 @@ def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[Releas
             ReleasedProcedure(
                 slug=procedure.slug,
                 title=procedure.title,
-                text=references.rendered(pieces),
+                text=references.rendered_text(pieces),
                 references=tuple(
                     _named_reference(place, names)
                     for place in references.flat(pieces)

@@ -33,7 +33,7 @@ from designer.readiness import evidence
 from designer.readiness.judgement import BreakingUpdate, LastCall, Obstacle, RepairPage, ToolFacts, judge_tool
 from designer.readiness.judgement import State as ToolState
 from execution.activities import kinds, reach
-from execution.activities.reach import Reached
+from execution.activities.reach import ActivityReach
 from execution.calls import checks
 from execution.user_grants import context, end_users, vault
 from protocols.signature import Annotations
@@ -404,7 +404,7 @@ _DAMAGED = Obstacle(
 class _ActivityReach:
     """The tools that activities call, and the reasons why some of these calls are confirmed."""
 
-    reached: dict[int, Reached]
+    reached: dict[int, ActivityReach]
     whys: dict[int, str]
     agents: dict[str, Agent]
     allowed: dict[int, AllowedVendors]
@@ -415,7 +415,7 @@ class _ActivityReach:
     ) -> "_ActivityReach":
         # Mocks reach nothing.
         versions = [version for version in versions if kinds.get(version.kind).acts]
-        reached = reach.reached(versions)
+        reached = reach.find_reach(versions)
         tools = {tool for row in reached.values() for tool in row.tools}
         sub_agents = Agent.objects.live().filter(slug__in=slugs) if slugs else ()
         agents = {row.slug: row for row in (root, *sub_agents)}

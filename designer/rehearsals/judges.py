@@ -73,7 +73,7 @@ def change(judge: RehearsalJudge, *, actor: User, **changes: Any) -> RehearsalJu
     """Change `name`, `url`, `model`, `tries`, `seconds` or `key`. Without a new key the stored one remains,
     unless the URL's origin changes: the key was not entered for that origin.
     """
-    judge = _locked(judge)
+    judge = _lock_judge(judge)
     before, key = facts(judge), changes.pop("key", "")
     _apply(judge, changes)
     if key:
@@ -89,7 +89,7 @@ def change(judge: RehearsalJudge, *, actor: User, **changes: Any) -> RehearsalJu
 @transaction.atomic
 def remove(judge: RehearsalJudge, *, actor: User) -> None:
     """Remove the evaluation model and its key. Raises DomainError while agents use it."""
-    judge = _locked(judge)
+    judge = _lock_judge(judge)
     agents = [str(plan.agent) for plan in judge.plans.select_related("agent").order_by("agent__name")]
     if agents:
         agent_names = ", ".join(f"“{name}”" for name in agents[:5])
@@ -122,7 +122,7 @@ def facts(judge: RehearsalJudge) -> dict[str, Any]:
     }
 
 
-def _locked(judge: RehearsalJudge) -> RehearsalJudge:
+def _lock_judge(judge: RehearsalJudge) -> RehearsalJudge:
     current = live().select_for_update().filter(pk=judge.pk).first()
     if current is None:
         raise DomainError("not_found", _("Another user removed this evaluation model."), status=404)

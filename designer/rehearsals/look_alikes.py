@@ -10,7 +10,7 @@ from core.errors import DomainError
 from designer.agents import agents
 from designer.models import Agent
 from designer.pins import tunings
-from designer.pins.pinned_signatures import effective_of, pinned
+from designer.pins.pinned_signatures import effective_of, pins_of_agents
 from designer.rehearsals import built_in, shown, tool_purpose
 from designer.rehearsals.confusion import Confusion, Pair, append_sentence
 from designer.rehearsals.shown import ShownTools
@@ -73,10 +73,10 @@ def _confusion(shown_tools: ShownTools) -> Confusion:
 @transaction.atomic
 def add_contrast(agent: Agent, *, actor: User, tool: str, other: str) -> None:
     """Append the sentence that states when to use `other` to the agent's tuned description of `tool`."""
-    agent = agents.locked(agent)
+    agent = agents.lock_agent(agent)
     shown_tools = shown.tools_of_agents([agent])[agent.pk]
     _refuse_unless_shown(shown_tools, tool, other)
-    pin = pinned([agent]).filter(name=tool).first()
+    pin = pins_of_agents([agent]).filter(name=tool).first()
     if pin is None:
         message = _(
             "“{tool}” is a transfer to a sub-agent. Edit its description on the agent's page."

@@ -49,7 +49,7 @@ def set_gate(
                 max_sentences=MAX_SENTENCES
             )
         )
-    agent = agents.locked(agent)
+    agent = agents.lock_agent(agent)
     row = plan_of(agent)
     before = facts(row)
     if judge:

@@ -19,8 +19,8 @@ from designer.agents import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
 from designer.models.rehearsals import MAX_SENTENCE_LENGTH, MAX_SENTENCES
 from designer.rehearsals import masking, shown
-from designer.texts import checked
-from execution.activities.conversions import UnfitValueError, converted
+from designer.texts import validated_text
+from execution.activities.conversions import UnfitValueError, convert_value
 from people import audit
 from people.models import User
 from protocols.signature import Signature
@@ -75,7 +75,7 @@ def _with_targets(rows: QuerySet[Rehearsal]) -> QuerySet[Rehearsal]:
 @transaction.atomic
 def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> list[Rehearsal]:
     """Add all sentences or none. Raises DomainError that names the first invalid one by its number."""
-    agent = agents.locked(agent)
+    agent = agents.lock_agent(agent)
     additions = list(new_sentences)
     if not additions:
         raise invalid(says=_("Enter a phrase that a user may say."))
@@ -106,7 +106,7 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
 
 @transaction.atomic
 def change(row: Rehearsal, *, actor: User, **changes: Unpack[SentenceChanges]) -> Rehearsal:
-    row = _locked(row)
+    row = _lock_sentence(row)
     before, masked_before = facts(row), _masked_facts(row)
     _apply(row, changes, _find_targets(row.agent))
     if facts(row) != before:
@@ -118,7 +118,7 @@ def change(row: Rehearsal, *, actor: User, **changes: Unpack[SentenceChanges]) -
 
 @transaction.atomic
 def remove(row: Rehearsal, *, actor: User) -> None:
-    row = _locked(row)
+    row = _lock_sentence(row)
     audit.record(actor, "remove", row, before=_masked_facts(row), agent=row.agent_id)
     row.delete()
 
@@ -174,7 +174,7 @@ def _parse_inputs(text: str, tool: Signature | None) -> dict[str, Any]:
                 )
             )
         try:
-            input_values[name] = converted(plain.strip() if quoted is None else quoted, inputs[name])
+            input_values[name] = convert_value(plain.strip() if quoted is None else quoted, inputs[name])
         except UnfitValueError as error:
             raise ValueError(_("“{name}” {reason}.").format(name=name, reason=error)) from error
     return input_values
@@ -208,8 +208,8 @@ def _find_targets(agent: Agent) -> Targets:
     return targets
 
 
-def _locked(row: Rehearsal) -> Rehearsal:
-    agent = agents.locked(row.agent)
+def _lock_sentence(row: Rehearsal) -> Rehearsal:
+    agent = agents.lock_agent(row.agent)
     current = sentences_of([agent]).filter(pk=row.pk).first()
     if current is None:
         raise DomainError("rehearsal_removed", _("Another user removed this test."), status=409)
@@ -219,7 +219,7 @@ def _locked(row: Rehearsal) -> Rehearsal:
 
 def _apply(row: Rehearsal, changes: SentenceChanges, targets: Targets) -> None:
     if "says" in changes:
-        row.says = checked(" ".join(changes["says"].split()), field="says", limit=MAX_SENTENCE_LENGTH)
+        row.says = validated_text(" ".join(changes["says"].split()), field="says", limit=MAX_SENTENCE_LENGTH)
         if not row.says:
             raise invalid(says=_("Enter a phrase that a user may say."))
     stored_inputs, target = row.inputs, (row.tool_id, row.child_id)

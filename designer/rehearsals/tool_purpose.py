@@ -167,7 +167,7 @@ def words_of(signatures: Iterable[Signature]) -> set[str]:
 
 
 def _texts(signature: Signature) -> list[str]:
-    description, contrast = _split(signature.description)
+    description, contrast = _split_description(signature.description)
     limits = _LIMIT.findall(description)
     return [
         signature.name,
@@ -184,7 +184,7 @@ def _members(signature: Signature) -> list[str]:
     return members + [value.name for member in signature.inputs for value in member.allowed_values[:20]]
 
 
-def _split(description: str) -> tuple[str, str]:
+def _split_description(description: str) -> tuple[str, str]:
     """Split a description into the text about the tool itself and its remarks about others."""
     plain = _REMARK.sub(". ", " ".join(_LINK.sub(r"\1", description).split()))
     return _CONTRAST.sub("", plain), " ".join(_CONTRAST.findall(plain))
@@ -220,7 +220,7 @@ class Stems:
 
 
 def purpose(signature: Signature, stems: Stems) -> Purpose:
-    description, contrast = _split(signature.description)
+    description, contrast = _split_description(signature.description)
     title = "" if words.name_key(signature.title) == words.name_key(signature.name) else signature.title
     first_sentence = _OPENING.sub("", _first_sentence(description) or title)
     name, lead = words.words(signature.name), words.words(first_sentence[:_LEAD_LENGTH])

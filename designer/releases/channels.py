@@ -21,10 +21,10 @@ from django.utils.translation import gettext_lazy
 from catalog.notifications import outbox
 from core.compiled_queries import CompiledQuery, named_value
 from core.errors import DomainError, invalid
-from designer.agents.agents import locked
+from designer.agents.agents import lock_agent
 from designer.models import Agent, Channel, ChannelMove, Release, Retirement
 from designer.models.releases import MAX_NOTE_LENGTH
-from designer.texts import checked
+from designer.texts import validated_text
 from people import audit
 from people.models import User
 
@@ -132,12 +132,12 @@ def move(
     expected: the number of the release that the actor saw, 0 for none. Raises DomainError (channel_moved),
         and moves nothing, if the channel has moved since. None skips the check.
     """
-    name, note = check_channel_name(name), checked(note, field="note", limit=MAX_NOTE_LENGTH)
-    agent = locked(agent)
+    name, note = check_channel_name(name), validated_text(note, field="note", limit=MAX_NOTE_LENGTH)
+    agent = lock_agent(agent)
     current_state = state(agent, name)
     # Two designers may have the page open: the second one sees the first one's move and decides again.
     if expected not in (None, current_state.number):
-        raise _moved_since(current_state)
+        raise _channel_moved_error(current_state)
     action = direction(current_state.release, release)
     # A move to the same release is not recorded.
     if not action:
@@ -177,7 +177,7 @@ def move(
     return ChannelState(name, release, channel_move)
 
 
-def _moved_since(current_state: ChannelState) -> DomainError:
+def _channel_moved_error(current_state: ChannelState) -> DomainError:
     target = (
         _("release {number}").format(number=current_state.number)
         if current_state.release

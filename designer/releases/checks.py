@@ -120,7 +120,7 @@ def checks(*tree: CheckedAgent) -> list[Check]:
             for row in rows if is_ok else (check for check in rows if check.severity != "ok"):
                 # An `ok` of the agent itself is enough for all of them.
                 if not (row.severity == "ok" and row in result):
-                    message = _about(sub_agent, row.message) if sub_agent else row.message
+                    message = _name_and_message(sub_agent, row.message) if sub_agent else row.message
                     result.append(replace(row, message=message))
     return sorted(result, key=lambda check: ORDER.index(check.severity))
 
@@ -174,7 +174,7 @@ def reviews(facts: CheckedAgent) -> Iterator[Check]:
 
 
 @rule
-def offered(facts: CheckedAgent) -> Iterator[Check]:
+def check_vendor_offer(facts: CheckedAgent) -> Iterator[Check]:
     withdrawn = [tool for tool in facts.tools if tool.gone]
     for tool in withdrawn:
         template = _(
@@ -209,7 +209,7 @@ def words(facts: CheckedAgent) -> Iterator[Check]:
     is_clean = any(tool.is_tuned for tool in facts.tools)
     for tool in facts.tools:
         for message, exposes in tool.misfits:
-            is_clean, message = False, _about(tool.name, message)
+            is_clean, message = False, _name_and_message(tool.name, message)
             if exposes:
                 yield Check(
                     code="tuning_does_not_fit",
@@ -396,5 +396,5 @@ def _describe_figures(now: Figure, comparison: RehearsalComparison) -> Wording:
     return Wording(template, values)
 
 
-def _about(name: str, message: str) -> Wording:
+def _name_and_message(name: str, message: str) -> Wording:
     return Wording(_("“{name}”: {message}"), {"name": name, "message": message})

@@ -159,7 +159,7 @@ def _node(
         description=agent.description,
         parent=parent.slug if parent else "",
         tools=_by_name(tool for _, tool in tools),
-        procedures=rendering.rendered(rows, ((pin, tool.signature) for pin, tool in tools)),
+        procedures=rendering.render_procedures(rows, ((pin, tool.signature) for pin, tool in tools)),
         transfers=_released_transfers(rows.transfers),
         context=_by_name(item for _, item in context),
     )

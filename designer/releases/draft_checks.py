@@ -39,7 +39,7 @@ CarriedByFormat = list[tuple[Format, CarriedTools]]
 _CHECKED_AT_PIN = frozenset(("version_held", "version_blocked", "tool_withdrawn"))
 
 
-def carried(draft: ReleaseDocument) -> dict[str, CarriedByFormat]:
+def carried_by_agent(draft: ReleaseDocument) -> dict[str, CarriedByFormat]:
     """Return what each format carries, by the slug of each agent of the tree."""
     documents = ((node.slug, draft.for_agent(node.slug)) for node in draft.nodes)
     return {slug: exports.carried_by_format(document) for slug, document in documents if document}
@@ -74,7 +74,7 @@ def read_facts(tree: Sequence[Node], draft: ReleaseDocument, base: Release | Non
         draft=draft,
         base=base,
         old=old,
-        carried=carried(draft),
+        carried=carried_by_agent(draft),
         rehearsals=rehearsed.compare_tree(tree, draft, base=base, old=old),
         readiness=obstacles.in_default_environment(agent, draft),
     )
@@ -92,7 +92,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
     )
     rows = [node.agent for node in tree]
     allowed, limits = agent_vendors.allowed_by_agent(rows), agent_budgets.limits_of(rows)
-    unsaved = editing.unsaved([row for node in tree for row in node.rows.procedures], reader)
+    unsaved = editing.procedures_with_drafts([row for node in tree for row in node.rows.procedures], reader)
     facts = []
     for node in tree:
         agent = node.agent

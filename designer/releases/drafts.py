@@ -45,11 +45,11 @@ _WRITERS = (
 _CODE = hashlib.sha256("".join(map(inspect.getsource, _WRITERS)).encode()).hexdigest()
 
 
-def changed(agents: Sequence[Agent]) -> dict[int, bool]:
+def have_changed(agents: Sequence[Agent]) -> dict[int, bool]:
     """Return whether each agent has changed, by primary key. An unpublished one has once it has a pin or a
     procedure.
     """
-    answers = {row.agent: row.answer for row in _read_stored(agents)}
+    answers = {row.agent: row.answer for row in _read_stored_results(agents)}
     stale = [agent for agent in agents if answers.get(agent.pk) is None]
     for start in range(0, len(stale), BATCH_SIZE):
         answers |= _compare_and_store(stale[start : start + BATCH_SIZE])
@@ -59,7 +59,7 @@ def changed(agents: Sequence[Agent]) -> dict[int, bool]:
 def with_is_changed(agents: Iterable[Agent]) -> list[Agent]:
     """Return the same agents, each with its `is_changed`."""
     rows = list(agents)
-    answers = changed(rows)
+    answers = have_changed(rows)
     for agent in rows:
         agent.is_changed = answers[agent.pk]
     return rows
@@ -158,7 +158,7 @@ FROM (
 """
 
 
-def _read_stored(agents: Sequence[Agent]) -> list[_StoredResult]:
+def _read_stored_results(agents: Sequence[Agent]) -> list[_StoredResult]:
     with connection.cursor() as cursor:
         cursor.execute(_INPUT_DIGESTS, {"code": _CODE, "agents": [agent.pk for agent in agents]})
         return [_StoredResult(*row) for row in cursor.fetchall()]
@@ -167,7 +167,7 @@ def _read_stored(agents: Sequence[Agent]) -> list[_StoredResult]:
 def _compare_and_store(agents: Sequence[Agent]) -> dict[int, bool]:
     with one_moment():
         # The inputs are read again, in the same snapshot as the documents.
-        input_digests = {row.agent: row.input_digest for row in _read_stored(agents)}
+        input_digests = {row.agent: row.input_digest for row in _read_stored_results(agents)}
         trees = composition.trees(agents)
         newest = Release.objects.filter(agent__in=agents).order_by("agent_id", "-number").distinct("agent_id")
         published = {release.agent_id: release_document.decode(release.document) for release in newest}

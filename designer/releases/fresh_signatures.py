@@ -16,7 +16,7 @@ from core.errors import DomainError
 from designer.exports import transfers
 from designer.exports.document import ReleasedTool, ReleasedVersion
 from designer.releases import freshness
-from designer.releases.freshness import Decision, Offered
+from designer.releases.freshness import CatalogVersion, Decision
 from execution.calls import places
 from execution.calls.places import Holder, NoRoomError
 
@@ -102,7 +102,7 @@ def _decide_for(released: ReleasedTool, tool: Tool, offered: ToolVersion) -> Dec
     finding_rows = list(
         Finding.objects.filter(is_about_version, tool=tool).values_list("code", "severity", "state")
     )
-    facts = Offered(
+    facts = CatalogVersion(
         version=_released_version(offered),
         signature=offered.decoded(),
         review=_REVIEW_STATES[holds.review_state(offered)],

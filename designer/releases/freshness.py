@@ -18,7 +18,7 @@ from catalog.rules.policy import Actions
 from designer.exports.document import ReleasedTool, ReleasedVersion
 from designer.releases import numbering
 from designer.signatures.effective import effective, misfits
-from designer.signatures.words import NOTHING, merged
+from designer.signatures.words import NOTHING, merge_words
 from protocols.signature import Signature
 
 Review = Literal["offered", "held", "blocked"]
@@ -44,7 +44,7 @@ REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class CatalogVersion:
     """A version in the catalog.
 
     alarms: severities of review findings that no user has accepted. accepted: codes of findings that a user
@@ -78,7 +78,9 @@ class Decision:
         return not self.reason
 
 
-def decide(released: ReleasedTool, signature: Signature, offered: Offered, actions: Actions) -> Decision:
+def decide(
+    released: ReleasedTool, signature: Signature, offered: CatalogVersion, actions: Actions
+) -> Decision:
     """Decide. `signature`: the vendor's signature in the released version. `actions`: the endpoint's
     policy.
     """
@@ -138,6 +140,6 @@ def _loses_words(
     released: ReleasedTool, released_signature: Signature, tool: ReleasedTool, new_signature: Signature
 ) -> bool:
     # Hidden parts stay hidden, and inputs keep the names that a model knows.
-    words = merged(*(released.tuning.get(layer, NOTHING) for layer in ("catalog", "agent")))
+    words = merge_words(*(released.tuning.get(layer, NOTHING) for layer in ("catalog", "agent")))
     exposed = {misfit for misfit in misfits(new_signature, words) if misfit.exposes}
     return bool(exposed - set(misfits(released_signature, words)) or numbering.list_breaks(released, tool))

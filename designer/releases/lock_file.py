@@ -41,7 +41,7 @@ class CatalogOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class ReleaseRetirement:
     """The retirement of the lock file's release. `until`: the day when it stops responding, "" for never.
     `successor`: the number of the release to read instead.
     """
@@ -103,7 +103,7 @@ def list_changes(
     offers: Mapping[int, CatalogOffer],
     *,
     channel: str,
-    retired: Retired | None = None,
+    retired: ReleaseRetirement | None = None,
 ) -> list[LockChange]:
     """List the changes since. `locked`: the lock file's release. `now`: the one that its channel points to.
     `offers`: by the catalog's id of a tool.

@@ -119,7 +119,9 @@ ORDER BY sub_agent, held -> 'signature' ->> 'name'
 """
 
 
-def received(agent: Agent, *, received_at: datetime, number: int | None = None) -> ReceivedRelease | None:
+def find_received_release(
+    agent: Agent, *, received_at: datetime, number: int | None = None
+) -> ReceivedRelease | None:
     """Return what `agent` served at that time, or the release with this number; None before the first."""
     with connection.cursor() as cursor:
         cursor.execute(RECEIVED_RELEASE, {"agent": agent.pk, "at": received_at, "number": number})

@@ -37,7 +37,7 @@ from designer.releases import (
 )
 from designer.releases.checks import Check, not_accepted
 from designer.releases.composition import Node
-from designer.texts import checked
+from designer.texts import validated_text
 from people import audit
 from people.models import User
 
@@ -71,8 +71,8 @@ def publish(
     Raises DomainError if there is nothing (new) to publish, ChecksFailedError if a check fails that is not
     accepted.
     """
-    note = checked(note, field="note", limit=MAX_NOTE_LENGTH)
-    reason = checked(reason, field="reason", limit=MAX_NOTE_LENGTH)
+    note = validated_text(note, field="note", limit=MAX_NOTE_LENGTH)
+    reason = validated_text(reason, field="reason", limit=MAX_NOTE_LENGTH)
     # Older releases are numbered outside of the transaction, which locks the whole tree: there may be
     # hundreds of them.
     effective_versions.store_numbers(agent.pk)
@@ -121,7 +121,7 @@ def _lock_tree_of(agent: Agent) -> Agent:
     # In one order, so that users who publish parts of one tree cannot deadlock.
     rows = Agent.objects.filter(pk__in=[row.pk for row in tree]).order_by("pk")
     list(rows.select_for_update(no_key=True).values_list("pk"))
-    return agents.locked(agent)
+    return agents.lock_agent(agent)
 
 
 def _compose_changed(agent: Agent, tree: Sequence[Node]) -> ReleaseDocument:

@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from core.errors import DomainError, invalid
-from designer.agents.agents import locked
+from designer.agents.agents import lock_agent
 from designer.models import Receipt, Release, Retirement
 from designer.models.releases import MAX_NOTE_LENGTH
 from designer.releases import channels, receipts
-from designer.texts import checked
+from designer.texts import validated_text
 from people import audit
 from people.models import User
 
@@ -32,11 +32,11 @@ def retire(
     release: Release, *, actor: User, reason: str, sunset_at: datetime | None = None, name: str = ""
 ) -> Retirement:
     """Retire the release, or change the reason or date of a retirement. Raises DomainError."""
-    reason = checked(reason, field="reason", limit=MAX_NOTE_LENGTH)
+    reason = validated_text(reason, field="reason", limit=MAX_NOTE_LENGTH)
     if not reason:
         raise invalid(reason=_("Say why: designers read it beside the release, and builds in their check."))
     # Moves of a channel acquire the same lock, so that none moves here in the meantime.
-    agent = locked(release.agent)
+    agent = lock_agent(release.agent)
     row = Retirement.objects.filter(release=release).first()
     if row and row.sunset_at and sunset_at and abs(row.sunset_at - sunset_at) < FORM_PRECISION:
         sunset_at = row.sunset_at  # kept even if it is past: only the reason changes
@@ -71,7 +71,7 @@ def retire(
 @transaction.atomic
 def restore_release(release: Release, *, actor: User) -> None:
     """End the retirement: runtimes get the release as before. Idempotent."""
-    locked(release.agent)
+    lock_agent(release.agent)
     row = Retirement.objects.filter(release=release).first()
     if row:
         before = facts(row)

@@ -16,7 +16,7 @@ from core.content_cache import ObjectCache
 from core.translatable import Wording
 from core.translatable import mark as _
 from designer.signatures import model_names
-from designer.signatures.words import NOTHING, OutputWords, ParameterWords, ValueWords, Words, merged
+from designer.signatures.words import NOTHING, OutputWords, ParameterWords, ValueWords, Words, merge_words
 from protocols import parameters as json_schema
 from protocols.calls import arguments
 from protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
@@ -47,7 +47,7 @@ class EffectiveInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return self.parameter.required and self.preset is UNSET
 
 
-class Hidden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HiddenInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An input that a model never sees: every call sends the preset, or omits the input."""
 
     parameter: Parameter
@@ -74,7 +74,7 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, w
     img: str = ""
     tags: tuple[str, ...] = ()
     inputs: tuple[EffectiveInput, ...] = ()
-    hidden: tuple[Hidden, ...] = ()
+    hidden: tuple[HiddenInput, ...] = ()
     outputs: tuple[Output, ...] = ()
     hidden_outputs: tuple[Parameter, ...] = ()
     annotations: Annotations = Annotations()
@@ -122,7 +122,7 @@ def effective(
         if catalog_words == NOTHING
         else catalog_words
         if agent_words == NOTHING
-        else merged(catalog_words, agent_words)
+        else merge_words(catalog_words, agent_words)
     )
     if words != NOTHING:
         return _build_effective(signature, words, name)
@@ -151,7 +151,7 @@ def _build_effective(signature: Signature, words: Words, name: str) -> Effective
         inputs=inputs,
         hidden=hidden_inputs,
         outputs=tuple(
-            Output(alias=out[p.name], parameter=_described(p, outputs[p.name].description))
+            Output(alias=out[p.name], parameter=_with_description(p, outputs[p.name].description))
             for p in signature.outputs
             if not outputs[p.name].hidden
         ),
@@ -164,17 +164,17 @@ def _build_effective(signature: Signature, words: Words, name: str) -> Effective
     )
 
 
-def _described(parameter: Parameter, description: str | None) -> Parameter:
+def _with_description(parameter: Parameter, description: str | None) -> Parameter:
     return parameter if description is None else replace(parameter, description=description)
 
 
 def _effective_inputs(
     signature: Signature, words: Words
-) -> tuple[tuple[EffectiveInput, ...], tuple[Hidden, ...]]:
+) -> tuple[tuple[EffectiveInput, ...], tuple[HiddenInput, ...]]:
     """Return the inputs that the model sees, and the hidden ones."""
     keys = model_names.aliases(parameter.name for parameter in signature.inputs)
     visible: list[EffectiveInput] = []
-    hidden: list[Hidden] = []
+    hidden: list[HiddenInput] = []
     for vendor_input in signature.inputs:
         if vendor_input.name not in words.parameters:
             visible.append(EffectiveInput(alias=keys[vendor_input.name], parameter=vendor_input))
@@ -184,7 +184,7 @@ def _effective_inputs(
         parameter, hidden_values = _tuned_parameter(vendor_input, tuned)
         preset = UNSET if _why_not_preset(vendor_input, tuned, signature) else tuned.preset
         if tuned.hidden and not (vendor_input.required and preset is UNSET):
-            hidden.append(Hidden(parameter=parameter, preset=preset))
+            hidden.append(HiddenInput(parameter=parameter, preset=preset))
             continue
         visible.append(
             EffectiveInput(
@@ -200,7 +200,7 @@ def _effective_inputs(
 
 def _tuned_parameter(vendors: Parameter, tuned: ParameterWords) -> tuple[Parameter, tuple[str, ...]]:
     """Return the input as a model reads it, and its hidden values."""
-    parameter = _described(vendors, tuned.description)
+    parameter = _with_description(vendors, tuned.description)
     value_names = {value.name for value in vendors.allowed_values}
     tuned_values = {name: value_words for name, value_words in tuned.values.items() if name in value_names}
     hidden = {name for name, value_words in tuned_values.items() if value_words.hidden}
@@ -238,7 +238,7 @@ def _tuned_parameter(vendors: Parameter, tuned: ParameterWords) -> tuple[Paramet
 def as_document(tool: Effective) -> dict[str, Any]:
     """Return the signature for people and scripts: parameters flat, empty lists included."""
 
-    def flat(held: EffectiveInput | Hidden | Output) -> dict[str, Any]:
+    def flat(held: EffectiveInput | HiddenInput | Output) -> dict[str, Any]:
         members: dict[str, Any] = msgspec.to_builtins(held)
         return {**members.pop("parameter"), **members}
 

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 MAX_PIECES = 4_000
 
 
-def merged(base: str, one: str, other: str) -> str | None:
+def merge_texts(base: str, one: str, other: str) -> str | None:
     """Return the merged text; None if both changed the same position, or positions that touch."""
     if one == other or other == base:
         return one
@@ -21,12 +21,12 @@ def merged(base: str, one: str, other: str) -> str | None:
         pieces = [re.findall(pattern, text) for text in (base, one, other)]
         if max(map(len, pieces)) > MAX_PIECES:
             return None
-        if (merged_pieces := _merged(*pieces)) is not None:
+        if (merged_pieces := _merge_tokens(*pieces)) is not None:
             return "".join(merged_pieces)
     return None
 
 
-def _merged(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str] | None:
+def _merge_tokens(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str] | None:
     # Between two pieces that all three texts share, only one text may differ from the base.
     positions, other_positions = _kept_positions(base, one), _kept_positions(base, other)
     anchors = [

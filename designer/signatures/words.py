@@ -104,7 +104,7 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
         """Return the tuned text with the vendor's change; None if both changed the same position."""
         if not all(isinstance(text, str) for text in (self.then, self.now, self.ours)):
             return None
-        return text_merge.merged(self.then, self.ours, self.now)
+        return text_merge.merge_texts(self.then, self.ours, self.now)
 
 
 def members(words: Words) -> dict[Path, Any]:
@@ -138,7 +138,7 @@ def from_members(texts: Mapping[Path, Any]) -> Words:
     return msgspec.convert(nested, Words)
 
 
-def merged(below: Words, above: Words) -> Words:
+def merge_words(below: Words, above: Words) -> Words:
     """Merge two tunings. `above` takes precedence, member by member."""
     return from_members(members(below) | members(above))
 

@@ -116,7 +116,7 @@ def make_default(
 
     Raises ChecksFailedError if a check fails that passes now for callers that name no environment.
     """
-    agent = agents.locked(environment.agent)
+    agent = agents.lock_agent(environment.agent)
     pins = bound_tools.pins_of(agent)
     earlier_checks = _read_checks(agent, pins, [obstacles.default_place(agent)])
     environment = environments.make_default(

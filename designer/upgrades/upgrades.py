@@ -21,7 +21,7 @@ from designer.pins import pins
 from designer.pins.pinned_signatures import pinned_items, words_about
 from designer.procedures import broken_lines, impact
 from designer.signatures.effective import misfits
-from designer.signatures.words import merged
+from designer.signatures.words import merge_words
 from designer.upgrades import pending_work
 from people.models import User
 from protocols.signature import Signature
@@ -258,7 +258,7 @@ def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
 def find_lost_words(pin: Pin, signature: Signature) -> list[LostWords]:
     # The agent's tuned texts, and those for all agents below them.
     agent_words = words_about(pin)
-    misfit_list = misfits(signature, merged(words_about(pin.tool), agent_words))
+    misfit_list = misfits(signature, merge_words(words_about(pin.tool), agent_words))
     lost_words = []
     for misfit in misfit_list:
         is_own = misfit.parameter in agent_words.parameters or misfit.parameter in agent_words.outputs

@@ -75,7 +75,7 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
         "activity": row,
         "now": now,
         "kind": kinds.get(now.kind),
-        "editor": editing.shown_of(row),
+        "editor": editing.display_editor(row),
         "raw_config": masked_configs([now])[0],
         "versions": list(zip(versions, masked_configs(versions), strict=True)),
         "steps_of": reach.users_of(row),

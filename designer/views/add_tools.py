@@ -115,7 +115,7 @@ def address(agent: Agent, parameters: Mapping[str, list[str]]) -> str:
 
 
 @dataclass(frozen=True)
-class Ticked:
+class TickedTool:
     """A tool in the tray. `says`: why it was refused, or why it needs an alias; `alias`: entered or
     proposed."""
 
@@ -184,7 +184,7 @@ class ToolSelection:
     page: ResultPage
     problem: str
     rows: list[dict[str, Any]]
-    ticked: list[Ticked]
+    ticked: list[TickedTool]
     budget: BudgetPreview
     done: int = 0
     is_full: bool = False
@@ -200,7 +200,7 @@ class ToolSelection:
         refused: Mapping[int, DomainError] | None = None,
         done: int = 0,
     ) -> Self:
-        allowed = agent_vendors.allowed_for(agent)
+        allowed = agent_vendors.allowed_vendors_of(agent)
         deed, _, what = parameters.get("do", "").partition(":")
         cursor = {"to": what, "search": ""}.get(deed, parameters.get("at", ""))
         query = replace(tool_search.query_of(parameters, allowed), status=(ToolStatus.ACTIVE,), endpoint=None)
@@ -210,7 +210,7 @@ class ToolSelection:
             row | {"pinned": (pin := here.get(row["id"])), "is_offered": not (pin or row["is_stopped"])}
             for row in tool_search.with_pictures(page.rows)
         ]
-        ticks = [pk for pk in _ticked(parameters, rows) if pk not in here]
+        ticks = [pk for pk in _ticked_tool_ids(parameters, rows) if pk not in here]
         ticked = _tray(
             agent, ticks[: pins.MAX_PINS_PER_REQUEST], parameters, here.values(), allowed, refused or {}
         )
@@ -237,7 +237,7 @@ class ToolSelection:
         )
 
     @property
-    def elsewhere(self) -> list[Ticked]:
+    def elsewhere(self) -> list[TickedTool]:
         """Return the selected tools that the current list does not contain."""
         boxes = {row["id"] for row in self.rows if row["is_offered"]}
         return [item for item in self.ticked if item.tool.pk not in boxes]
@@ -268,7 +268,7 @@ class ToolSelection:
         return address(self.agent, query | ticked | typed)
 
 
-def _ticked(parameters: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
+def _ticked_tool_ids(parameters: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
     """The tools that are ticked after the press of a button. `rows` are those that are shown."""
     deed, _, what = parameters.get("do", "").partition(":")
     offered = {row["id"]: row["effect"] for row in rows if row["is_offered"]}
@@ -290,7 +290,7 @@ def _tray(
     here: Any,
     allowed: AllowedVendors,
     refused: Mapping[int, DomainError],
-) -> list[Ticked]:
+) -> list[TickedTool]:
     tools = Tool.objects.filter(current__isnull=False).select_related("current", "endpoint__vendor")
     tool_rows = tools.in_bulk(ticks)
     signatures = effective_texts.effective_signatures(tool_rows.values())
@@ -308,6 +308,6 @@ def _tray(
             ).format(agent=agent, name=name)
         asks_name = bool(typed) or free != name or bool(error and "alias" in error.fields)
         alias = (typed or free) if asks_name else ""
-        tray.append(Ticked(tool, signatures[tool.pk], alias, message, asks_name))
+        tray.append(TickedTool(tool, signatures[tool.pk], alias, message, asks_name))
         used_names.append(alias or name)
     return tray

@@ -4,7 +4,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from designer.files import agent_files
-from designer.files.agent_files import AgentFile, Imported
+from designer.files.agent_files import AgentFile, ImportResult
 from designer.forms.agents import AgentImportForm
 from people.models import Role
 from people.permissions import person, requires
@@ -15,7 +15,7 @@ def agent_import(request: HttpRequest) -> HttpResponse:
     """First what the file would make, and what of it is missing here; then, on a second press, the agents."""
     actor = person(request)
     form = AgentImportForm(request.POST or None, request.FILES or None, actor=actor)
-    result: Imported | None = None
+    result: ImportResult | None = None
     text = ""
     if request.method == "POST" and form.is_valid():
         with form.catch_errors():
@@ -34,7 +34,7 @@ def agent_import(request: HttpRequest) -> HttpResponse:
     return render(request, "designer/agent_import.html", context)
 
 
-def _brought_in(form: AgentImportForm, filed: AgentFile, *, is_dry_run: bool) -> Imported:
+def _brought_in(form: AgentImportForm, filed: AgentFile, *, is_dry_run: bool) -> ImportResult:
     values = form.cleaned_data
     return agent_files.import_file(
         filed,

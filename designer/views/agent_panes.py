@@ -58,7 +58,7 @@ def pane_context(
     """
     pins = read_pins(agent) if pins is None else pins
     reviews = pending_work.reviews(pins)
-    allowed = agent_vendors.allowed_for(agent)
+    allowed = agent_vendors.allowed_vendors_of(agent)
     every_line = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
     lines = [line for line in every_line if line["pin"].tool.kind == ItemKind.TOOL]
     context_lines = [line for line in every_line if line["pin"].tool.kind != ItemKind.TOOL]

@@ -47,7 +47,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
             messages.success(request, _("“{name}” was created. Pin its first tool next.").format(name=row))
             return redirect("agent", row.slug)
     is_archived = request.GET.get("archived") == "1"
-    rows = agents.ordered(drafts.agents_visible_to(actor, is_archived=is_archived))
+    rows = agents.in_tree_order(drafts.agents_visible_to(actor, is_archived=is_archived))
     archived = Agent.objects.live().visible_to(actor).exclude(archived_at=None)
     context = {
         "agents": rows,
@@ -147,7 +147,7 @@ def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _limits_above(row: Agent) -> Sequence[agent_vendors.VendorLimit]:
-    return agent_vendors.allowed_for(row.parent).limits if row.parent else ()
+    return agent_vendors.allowed_vendors_of(row.parent).limits if row.parent else ()
 
 
 def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) -> AgentEditForm:

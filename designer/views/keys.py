@@ -34,7 +34,7 @@ def key_list(request: HttpRequest) -> HttpResponse:
 @requires(write=Role.VIEWER)
 def key_new(request: HttpRequest) -> HttpResponse:
     owner = person(request)
-    rows = agents.ordered(list(Agent.objects.active().visible_to(owner).order_by("name", "id")))
+    rows = agents.in_tree_order(list(Agent.objects.active().visible_to(owner).order_by("name", "id")))
     start = {"agents": request.GET.getlist("agent")}
     places = agent_keys.environments_of(row for _, row in rows)
     form = KeyForm(request.POST or None, initial=start, agents=rows, environments=places)

@@ -18,7 +18,7 @@ def remember(request: HttpRequest, agent: Agent) -> None:
         request.session[_KEY] = agent.pk
 
 
-def proposed(request: HttpRequest, agents: Iterable[Agent]) -> str:
+def last_agent_address(request: HttpRequest, agents: Iterable[Agent]) -> str:
     """The address of the last agent, or nothing if it is not among `agents`, which the person may pin to."""
     last = request.session.get(_KEY)
     return next((agent.slug for agent in agents if agent.pk == last), "")

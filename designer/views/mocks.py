@@ -83,7 +83,7 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(write=Role.DESIGNER)
 def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """The page of one tool's mock; each part has its own form."""
-    pins = pinned_signatures.pinned([find_agent(request, slug)]).select_related("agent")
+    pins = pinned_signatures.pins_of_agents([find_agent(request, slug)]).select_related("agent")
     mocked = mocks.mock_of_pin(get_object_or_404(pins, pk=pk))
     forms = _MockForms(request, mocked)
     refused = None
@@ -167,37 +167,37 @@ class _MockForms:
             case "seed", _, _ if self.seed.is_valid():
                 return lambda now: {**now, "seed": self.seed.cleaned_data["seed"]}
             case "situation", SituationForm() as told, _ if told.is_valid():
-                return lambda now: _with(now, "situations", told.situation())
+                return lambda now: _add_item(now, "situations", told.situation())
             case "example", _, _ if self.inputs.is_valid() and self.outputs.is_valid():
                 example = {"arguments": self.inputs.arguments, "outputs": self.outputs.arguments}
-                return lambda now: _with(now, "examples", example)
+                return lambda now: _add_item(now, "examples", example)
             case "keep", _, MockReply() as reply if reply.outcome.outcome == "ok":
                 example = {"arguments": self.tried.arguments, "outputs": dict(reply.outcome.outputs)}
-                return lambda now: _with(now, "examples", example)
+                return lambda now: _add_item(now, "examples", example)
             case "remove", _, _:
-                return lambda now: _without(now, sent)
+                return lambda now: _remove_item(now, sent)
             case "switch", _, _:
-                return lambda now: _switched(now, sent)
+                return lambda now: _switch_situation(now, sent)
         return None
 
 
 def _begins(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
     examples = pin.tool.examples.visible_to(person(request))
     example = examples.filter(pk=number(request.GET.get("example", ""))).first()
-    return masking.without_masked(pin.tool_id, example.arguments) if example else {}
+    return masking.drop_masked_inputs(pin.tool_id, example.arguments) if example else {}
 
 
-def _with(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:
+def _add_item(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:
     return {**now, member: [*now[member], added]}
 
 
-def _without(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
+def _remove_item(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
     member = "examples" if sent.get("of") == "examples" else "situations"
     remaining = [member_item for index, member_item in enumerate(now[member]) if str(index) != sent.get("at")]
     return {**now, member: remaining}
 
 
-def _switched(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
+def _switch_situation(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
     situations = [
         {**situation, "switch": sent.get("on") == "1"} if str(index) == sent.get("at") else situation
         for index, situation in enumerate(now["situations"])

@@ -177,16 +177,16 @@ def _show_secret(request: HttpRequest, row: Webhook, plain: str) -> HttpResponse
 def agent_follow(request: HttpRequest, slug: str) -> HttpResponse:
     user = person(request)
     agent = get_object_or_404(Agent.objects.active().visible_to(user), slug=slug)
-    return _followed(request, agent, redirect("agent", agent.slug))
+    return _follow_or_unfollow(request, agent, redirect("agent", agent.slug))
 
 
 @requires_post(Role.VIEWER)
 def tool_follow(request: HttpRequest, pk: int) -> HttpResponse:
     tool = get_object_or_404(Tool, pk=pk)
-    return _followed(request, tool, redirect("tool", tool.pk))
+    return _follow_or_unfollow(request, tool, redirect("tool", tool.pk))
 
 
-def _followed(request: HttpRequest, target: Agent | Tool, page: HttpResponse) -> HttpResponse:
+def _follow_or_unfollow(request: HttpRequest, target: Agent | Tool, page: HttpResponse) -> HttpResponse:
     is_following = request.POST.get("follow") == "1"
     following.follow(person(request), target, is_following=is_following)
     if is_following:
@@ -204,7 +204,7 @@ def _webhook(request: HttpRequest, pk: Any) -> Webhook:
 
 
 def _tree(user: User) -> list[tuple[int, Agent]]:
-    return agents.ordered(list(Agent.objects.active().visible_to(user).order_by("name", "id")))
+    return agents.in_tree_order(list(Agent.objects.active().visible_to(user).order_by("name", "id")))
 
 
 def _subscribed_events(user: User) -> list[str]:
@@ -228,7 +228,7 @@ def _page(
         "last_mail": Mail.objects.filter(user=user, attempts__gt=0).order_by("-created_at").first(),
         "webhooks": agent_webhooks.visible_to(user) if user.can_design else None,
         "page": Keyset(notices, "-told_at").page(request.GET.get("cursor"), SHOWN),
-        "followed": following.followed(user).select_related("parent")[:FOLLOWED_SHOWN],
+        "followed": following.followed_agents(user).select_related("parent")[:FOLLOWED_SHOWN],
         "followed_tools": following.followed_tools(user).select_related("endpoint__vendor")[:FOLLOWED_SHOWN],
     }
     return render(request, "designer/notifications/index.html", context)

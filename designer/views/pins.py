@@ -15,7 +15,7 @@ from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from core.translating import translated
+from core.translating import translate
 from designer.errors import NameTakenError
 from designer.forms.pins import AliasForm, PinConfigurationForm, PinModeForm, PinRetryForm, version_choices
 from designer.forms.words_form import WordsForm
@@ -25,10 +25,10 @@ from designer.overviews import agent_readiness, shown_tools
 from designer.overviews.shown_tools import ShownTool
 from designer.pins import pinned_signatures, pins, token_budget, tunings
 from designer.signatures import model_names
-from designer.signatures.words import less_cautious, merged
+from designer.signatures.words import less_cautious, merge_words
 from designer.upgrades import upgrades
 from designer.views import agent_panes
-from designer.views.tunings import restored, settled
+from designer.views.tunings import restore_words, settle_member
 from execution.threads import configurations
 from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
@@ -89,7 +89,7 @@ def _pin_page(
         "failing": failing or PinRetryForm(pin=row),
         "following": following or PinModeForm(pin=row),
         "configuring": configuring or (PinConfigurationForm(pin=row) if is_configured else None),
-        "fails_now": translated(retries.sentence(pinned_signatures.retry_of(row).policy)),
+        "fails_now": translate(retries.sentence(pinned_signatures.retry_of(row).policy)),
         "formats": shown_tools.TEXTS.values(),
         **agent_panes.pane_context(row.agent, pane=f"pin-{row.pk}", pins=pin_rows),
         **(
@@ -97,14 +97,14 @@ def _pin_page(
             if row.tool.kind == ItemKind.TOOL
             else {}
         ),
-        **_about(row),
+        **_describe_pin(row),
     }
     return render(request, "designer/pin.html", context, status=(choice or form).status)
 
 
-def _about(row: Pin) -> dict[str, Any]:
+def _describe_pin(row: Pin) -> dict[str, Any]:
     signature = pinned_signatures.effective_of(row)
-    words = merged(pinned_signatures.words_about(row.tool), pinned_signatures.words_about(row))
+    words = merge_words(pinned_signatures.words_about(row.tool), pinned_signatures.words_about(row))
     trail = AuditEntry.objects.filter(kind="pin", object_id=str(row.pk)).select_related("actor")
     return {
         "agent": row.agent,
@@ -189,13 +189,13 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             row,
             actor=person(request),
             ordinal=number(request.POST.get("ordinal", "")),
-            expected=_expected(request),
+            expected=_expected_state(request),
         )
     except LateEditError as error:
-        return _refused(request, slug, pk, OperationForm(request.POST), error)
+        return _refuse_choice(request, slug, pk, OperationForm(request.POST), error)
     except NameTakenError as error:
         messages.error(request, _("The version was not changed. {message}").format(message=error.message))
-        return _refused(request, slug, pk, AliasForm({"alias": error.proposal}), error)
+        return _refuse_choice(request, slug, pk, AliasForm({"alias": error.proposal}), error)
     except DomainError as error:
         messages.error(request, error.message)
     else:
@@ -214,11 +214,11 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("pin", slug, row.pk)
 
 
-def _expected(request: HttpRequest) -> str:
+def _expected_state(request: HttpRequest) -> str:
     return request.POST.get("expected", edit_conflicts.ANY_STATE)
 
 
-def _refused(
+def _refuse_choice(
     request: HttpRequest, slug: str, pk: int, choice: OperationForm, error: DomainError
 ) -> HttpResponse:
     choice.is_valid()
@@ -247,9 +247,9 @@ def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     try:
         alias = request.POST.get("alias", "")
-        renamed = pins.set_alias(row, actor=person(request), alias=alias, expected=_expected(request))
+        renamed = pins.set_alias(row, actor=person(request), alias=alias, expected=_expected_state(request))
     except DomainError as error:
-        return _refused(request, slug, pk, AliasForm(request.POST), error)
+        return _refuse_choice(request, slug, pk, AliasForm(request.POST), error)
     else:
         messages.success(request, _("The model now knows this tool as “{name}”.").format(name=renamed.name))
     return redirect("pin", slug, row.pk)
@@ -263,7 +263,7 @@ def pin_retry(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     def save() -> None:
         pins.set_retry(row, actor=person(request), changes=form.retry(), expected=form.expected)
 
-    return _saved(request, row, form, save) or _refused_beside_words(request, row, form, failing=form)
+    return _save_form(request, row, form, save) or _refused_beside_words(request, row, form, failing=form)
 
 
 @requires_post(Role.DESIGNER)
@@ -275,7 +275,7 @@ def pin_mode(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         mode = PinMode(form.cleaned_data["mode"])
         pins.set_mode(row, actor=person(request), mode=mode, expected=form.expected)
 
-    return _saved(request, row, form, save) or _refused_beside_words(request, row, form, following=form)
+    return _save_form(request, row, form, save) or _refused_beside_words(request, row, form, following=form)
 
 
 @requires_post(Role.DESIGNER)
@@ -289,10 +289,10 @@ def pin_configuration(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             row, actor=person(request), configuration=configuration, expected=form.expected
         )
 
-    return _saved(request, row, form, save) or _refused_beside_words(request, row, form, configuring=form)
+    return _save_form(request, row, form, save) or _refused_beside_words(request, row, form, configuring=form)
 
 
-def _saved(
+def _save_form(
     request: HttpRequest, row: Pin, form: OperationForm, save: Callable[[], None]
 ) -> HttpResponse | None:
     """Return None if the form is invalid."""
@@ -325,14 +325,14 @@ def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @requires_post(Role.DESIGNER)
 def pin_restore(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
-    restored(request, row)
+    restore_words(request, row)
     return redirect("pin", slug, row.pk)
 
 
 @requires_post(Role.DESIGNER)
 def pin_settle(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
-    settled(request, row)
+    settle_member(request, row)
     return redirect("pin", slug, row.pk)
 
 

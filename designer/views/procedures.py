@@ -71,7 +71,7 @@ def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
         {
             "procedure": row,
             "states": states[row.pk],
-            "tokens": estimate_tokens(references.rendered(checked.pieces[row.pk])),
+            "tokens": estimate_tokens(references.rendered_text(checked.pieces[row.pk])),
             "tools": len({p.target for p in references.flat(checked.pieces[row.pk]) if p.kind != "item"}),
         }
         for row in Procedure.objects.live().filter(agent=agent).select_related("updated_by")
@@ -128,7 +128,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
 def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Store the entered text as the user's draft and show its issues while the user types."""
     row = _procedure(request, slug, procedure)
-    context = {"agent": row.agent, "procedure": row, **_typed(request, row)}
+    context = {"agent": row.agent, "procedure": row, **_lint_typed_text(request, row)}
     return render(request, "designer/_procedure_remarks.html", context)
 
 
@@ -145,7 +145,7 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
             pin = pins.pin_tool(row.agent, actor=person(request), tool=tool)
     except DomainError as error:
         refused = error.message
-    context = {"not_pinned": refused, **_typed(request, row)}
+    context = {"not_pinned": refused, **_lint_typed_text(request, row)}
     if pin and "draft" in context:
         context["draft"].pins_made.add(pin)
     if "HX-Request" in request.headers:
@@ -163,7 +163,7 @@ def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResp
     for pin in removed:
         pins.remove_pin(pin, actor=person(request))
     if "HX-Request" in request.headers:
-        return _pins_changed(request, row, _typed(request, row))
+        return _pins_changed(request, row, _lint_typed_text(request, row))
     if removed:
         messages.success(
             request, _("Unpinned: {names}.").format(names=", ".join(pin.name for pin in removed))
@@ -180,7 +180,7 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
     agent = _procedure(request, slug, procedure).agent
     if "own" in request.GET:
         return JsonResponse({"tools": _completed_tools(agent)})
-    within = agent_vendors.allowed_for(agent).keys
+    within = agent_vendors.allowed_vendors_of(agent).keys
     query = Query(
         q=request.GET.get("q", ""), status=(ToolStatus.ACTIVE,), within=within, limit=2 * MAX_OFFERED
     )
@@ -203,7 +203,7 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 def procedure_tool(request: HttpRequest, slug: str, procedure: str, pk: int) -> HttpResponse:
     """The inputs and outputs of one tool beside the editor, when a user opens it: required inputs first."""
     agent = _procedure(request, slug, procedure).agent
-    pin = get_object_or_404(pinned_signatures.pinned([agent]), pk=pk)
+    pin = get_object_or_404(pinned_signatures.pins_of_agents([agent]), pk=pk)
     signature = pinned_signatures.effective_of(pin)
     context = {
         "agent": agent,
@@ -371,7 +371,7 @@ def _pins_named(agent: Agent, ids: Sequence[str]) -> list[Pin]:
     return list(agent.pins.live().filter(pk__in=pin_ids).order_by("name")) if pin_ids else []
 
 
-def _typed(request: HttpRequest, row: Procedure) -> dict[str, Any]:
+def _lint_typed_text(request: HttpRequest, row: Procedure) -> dict[str, Any]:
     """Return the issues of the submitted text, which is stored as the user's draft."""
     actor = person(request)
     base = asked_number(request.POST.get("based_on", "")) or row.number
@@ -396,7 +396,7 @@ def _draft(draft: ProcedureDraft | None) -> dict[str, Any]:
 
 def _remarks(checked: CheckedProcedures, row: Procedure, user: User) -> dict[str, Any]:
     remarks: Sequence[Issue] = checked.remarks[row.pk]
-    rendered = references.rendered(checked.pieces[row.pk])
+    rendered = references.rendered_text(checked.pieces[row.pk])
     others = row.drafts.exclude(user=user).filter(saved_at__gte=timezone.now() - AT_WORK)
     return {
         "remarks": remarks,

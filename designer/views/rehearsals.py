@@ -154,7 +154,7 @@ def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         tool = form.cleaned_data["tool"]
-        if _saved(request, row, form, inputs if inputs and inputs.tool == tool else None):
+        if _save_sentence(request, row, form, inputs if inputs and inputs.tool == tool else None):
             if tool_name != tool and tools[tool].inputs:
                 messages.success(
                     request, _("Saved. Now enter the expected inputs of “{tool}”.").format(tool=tool)
@@ -175,7 +175,7 @@ def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return render(request, "designer/rehearsal_edit.html", context, status=400 if refused else 200)
 
 
-def _saved(
+def _save_sentence(
     request: HttpRequest, row: Rehearsal, form: RehearsalForm, inputs: ExpectedInputsForm | None
 ) -> bool:
     # Values for another tool than the chosen one are left out: its inputs are others.

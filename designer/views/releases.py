@@ -214,7 +214,7 @@ def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
     agent = find_agent(request, slug)
     form = WhenForm(request.GET if request.GET.get("at") else {"at": timezone.now()})
     moment = form.cleaned_data["at"] if form.is_valid() else timezone.now()
-    answer = provenance.received(agent, received_at=moment)
+    answer = provenance.find_received_release(agent, received_at=moment)
     received_tools = answer.tools if answer else []
     vendors = _vendors([tool.tool for tool in received_tools])
     tools = [(tool, vendors.get(tool.tool, tool.vendor)) for tool in received_tools]

@@ -60,10 +60,10 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     reference = CalleeReference(tool=row.pk, ordinal=version.ordinal)
     other = CalleeReference.parse(request.GET.get("by", ""))
     if request.method == "POST":
-        editor, _ = editing.posted(request, KIND, {})
+        editor, _ = editing.editor_after_post(request, KIND, {})
         is_saved = editor.act in ("save", "bind") and not editor.json_error
-        address, codes = _saved(request, editor, row) if is_saved else ("", ())
-        return redirect(address) if address else _completed(request, row, version, editor, codes)
+        address, codes = _save_mapping(request, editor, row) if is_saved else ("", ())
+        return redirect(address) if address else _render_mapping(request, row, version, editor, codes)
     if other is None:
         words = request.GET.get("q", "").strip()
         hits = finding.tools(words, with_own=False, without=[row.pk]) if words else _likely(row, version)
@@ -75,7 +75,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     name = f"{row.name} by {callee_names[other].vendor}"[: operations.MAX_NAME_LENGTH]
     draft = ActivityDraft(name, reference, StepsEditor.empty())
     draft = StepsEditor.applied(draft, f"add-{other}", KIND, callee_names)
-    return _completed(
+    return _render_mapping(
         request, row, version, StepsEditor(KIND, draft, callee_names, stored={}, shows_faults=True)
     )
 
@@ -95,7 +95,7 @@ def _likely(row: Tool, version: ToolVersion) -> list[finding.CalleeHit]:
     return likely[: finding.SHOWN]
 
 
-def _completed(
+def _render_mapping(
     request: HttpRequest, row: Tool, version: ToolVersion, editor: ActivityEditor, codes: Collection[str] = ()
 ) -> HttpResponse:
     """Render the mapping after it was saved or refused. `codes` are of failed checks, which a user may
@@ -142,7 +142,7 @@ def _places(request: HttpRequest, row: Tool) -> list[SameJobChoice]:
     ]
 
 
-def _saved(request: HttpRequest, editor: ActivityEditor, row: Tool) -> tuple[str, Collection[str]]:
+def _save_mapping(request: HttpRequest, editor: ActivityEditor, row: Tool) -> tuple[str, Collection[str]]:
     """Return the address of the next page; "" where something has to be corrected first, which is marked
     then, with the codes of the checks that a user may accept."""
     actor, is_bound = person(request), editor.act == "bind"

@@ -31,7 +31,7 @@ def tool_presets_show(request: HttpRequest, pk: int) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def pin_presets_show(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    pin = get_object_or_404(pinned_signatures.pinned([find_agent(request, slug)]), pk=pk)
+    pin = get_object_or_404(pinned_signatures.pins_of_agents([find_agent(request, slug)]), pk=pk)
     facts = tunings.facts(tunings.tuning_of(pin))
     back = reverse("pin", args=[slug, pk])
     return _values_page(request, pin, tunings.masked_facts(pin, facts), facts, back, pin.agent_id)
@@ -48,7 +48,7 @@ def activity_show(request: HttpRequest, pk: int) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def mock_show(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    pin = get_object_or_404(pinned_signatures.pinned([find_agent(request, slug)]), pk=pk)
+    pin = get_object_or_404(pinned_signatures.pins_of_agents([find_agent(request, slug)]), pk=pk)
     config = mocks.mock_of_pin(pin).config
     masked = masked_config("mock", config, pin.tool_id)
     return _values_page(request, pin, masked, config, reverse("mock", args=[slug, pk]), pin.agent_id)

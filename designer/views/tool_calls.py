@@ -72,9 +72,9 @@ class CallEventStream:
     def __iter__(self) -> Iterator[bytes]:
         last_id, ends = events.FIRST, time.monotonic() + FOLLOWED_SECONDS
         while time.monotonic() < ends:
-            is_active = queue.settled(self._call).is_active
+            is_active = queue.current_call(self._call).is_active
             give_back()
-            new_events = events.after(self._call.key, last_id, LOOK_SECONDS if is_active else 0.01)
+            new_events = events.events_after(self._call.key, last_id, LOOK_SECONDS if is_active else 0.01)
             newest = [event for event in new_events if event.kind == events.PARTIAL][-1:]
             for event in newest:
                 partial = masking.masked_partial(self._call, event.data)

@@ -58,7 +58,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "problem": problem,
         "rows": _with_details(page.rows, use_counts),
         "facets": facets,
-        "chosen": _chosen(query, facets),
+        "chosen": _chosen_facets(query, facets),
         "density": density,
         "count_says": describe_count(page, query.get("kind", "")),
         "is_filtered": any(query.get(name) for name in FILTER_PARAMETERS),
@@ -77,7 +77,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "sorts": options(sort_choices(), query.get("sort", "")),
         "endpoint": endpoints.first() if query.get("endpoint") else None,
         "agents": agents,
-        "proposed_agent": last_agent.proposed(request, agents),
+        "proposed_agent": last_agent.last_agent_address(request, agents),
     }
     return render(request, "designer/tools.html", context | frame)
 
@@ -126,7 +126,7 @@ def _density(request: HttpRequest) -> str:
     return next((name for name in names if name in DENSITIES), DENSITIES[0])
 
 
-def _chosen(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str]]:
+def _chosen_facets(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str]]:
     """Return what is chosen, each with the address of the list without it."""
     chosen = []
     for facet in facets:

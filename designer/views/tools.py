@@ -31,7 +31,7 @@ from designer.upgrades import pending_work, upgrades
 from designer.views import last_agent
 from designer.views.tool_language import translation_context
 from designer.views.tool_search import question_before
-from designer.views.tunings import restored, settled
+from designer.views.tunings import restore_words, settle_member
 from execution.activities import kinds
 from execution.activities.callees import CalleeReference
 from people.audit import edit_conflicts
@@ -52,7 +52,7 @@ def tool(request: HttpRequest, pk: int) -> HttpResponse:
     initial = {
         "agent": visible_agents[0].slug
         if len(visible_agents) == 1
-        else last_agent.proposed(request, visible_agents)
+        else last_agent.last_agent_address(request, visible_agents)
     }
     return _overview(request, row, PinForm(tool=row, actor=person(request), initial=initial))
 
@@ -293,14 +293,14 @@ def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
 @requires_post(Role.DESIGNER)
 def tool_tuning_restore(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    restored(request, row)
+    restore_words(request, row)
     return redirect("tool-tuning", row.pk)
 
 
 @requires_post(Role.DESIGNER)
 def tool_tuning_settle(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    settled(request, row)
+    settle_member(request, row)
     return redirect("tool-tuning", row.pk)
 
 
@@ -329,7 +329,7 @@ def find_tool(pk: int) -> Tool:
     return get_object_or_404(rows, pk=pk)
 
 
-def _counted(rows: QuerySet[Any]) -> Coalesce:
+def _count_by_tool(rows: QuerySet[Any]) -> Coalesce:
     # In one statement with others, which joins would multiply.
     return Coalesce(Subquery(rows.order_by().values("tool").annotate(count=Count("pk")).values("count")), 0)
 
@@ -340,8 +340,8 @@ def header(row: Tool) -> dict[str, Any]:
     visible_rows = effective_texts.effective_signatures([row]).get(row.pk)
     open_findings = Finding.objects.filter(tool=OuterRef("pk"), state=FindingState.OPEN)
     counts = Tool.objects.filter(pk=row.pk).values(
-        usage_count=_counted(Pin.objects.live().filter(tool=OuterRef("pk"))),
-        finding_count=_counted(open_findings),
+        usage_count=_count_by_tool(Pin.objects.live().filter(tool=OuterRef("pk"))),
+        finding_count=_count_by_tool(open_findings),
     )[0]
     return {
         "tool": row,

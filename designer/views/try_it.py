@@ -188,5 +188,5 @@ def _initial_arguments(request: HttpRequest, row: Tool, call: Call | None) -> Ma
     if "example" in request.GET:
         examples = row.examples.visible_to(person(request))
         example = get_object_or_404(examples, pk=number(request.GET["example"]))
-        return masking.without_masked(row.pk, example.arguments)
+        return masking.drop_masked_inputs(row.pk, example.arguments)
     return {}

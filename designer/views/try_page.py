@@ -195,7 +195,7 @@ def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
 
 
 def _call_context(call: Call, *, is_shown: bool = False) -> dict[str, Any]:
-    settled_call = queue.settled(call)
+    settled_call = queue.current_call(call)
     call = settled_call if is_shown else masking.masked_call(settled_call)
     result = call.decoded()
     partial = None

@@ -15,7 +15,7 @@ from people.forms import show_errors
 from people.permissions import person
 
 
-def restored(request: HttpRequest, target: Pin | Tool) -> None:
+def restore_words(request: HttpRequest, target: Pin | Tool) -> None:
     with show_errors(request):
         tunings.restore(
             target,
@@ -26,7 +26,7 @@ def restored(request: HttpRequest, target: Pin | Tool) -> None:
         messages.success(request, _("The text was restored."))
 
 
-def settled(request: HttpRequest, target: Pin | Tool) -> None:
+def settle_member(request: HttpRequest, target: Pin | Tool) -> None:
     take = request.POST.get("take", "")
     if take not in ("ours", "theirs", "merged"):
         messages.error(request, _("Choose which text to keep."))

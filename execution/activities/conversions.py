@@ -42,7 +42,7 @@ class UnfitValueError(ValueError):
     """The message is the end of a sentence about the value."""
 
 
-def fit(source: Parameter, target: Parameter) -> Fit:
+def conversion_fit(source: Parameter, target: Parameter) -> Fit:
     """Return whether values of one parameter may be used for the other one."""
     if "json" in (source.type, target.type):
         source_types, target_types = _types(source), _types(target)
@@ -59,7 +59,7 @@ def fit(source: Parameter, target: Parameter) -> Fit:
     return _FITS.get((source.type, target.type), "no")
 
 
-def converted(value: Any, target: Parameter) -> Any:
+def convert_value(value: Any, target: Parameter) -> Any:
     """Return the value in the target's type. Raises UnfitValueError."""
     if value is None or target.type == "json":
         return value

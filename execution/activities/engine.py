@@ -21,7 +21,7 @@ from execution.activities import conversions, pinned_callees
 from execution.activities.base import ActivityWork
 from execution.activities.conversions import UnfitValueError
 from execution.activities.nesting import MAX_DEPTH
-from execution.activities.picking import ActivityStep, Source, Steps, picked
+from execution.activities.picking import ActivityStep, Source, Steps, pick_value
 from execution.user_grants.context import USER
 from protocols.call_outcome import Ask, Outcome, OutcomeKind
 from protocols.calls import outcomes
@@ -137,12 +137,12 @@ def _map_values(
     parameters_by_name = {parameter.name: parameter for parameter in parameters}
     values, unfit = {}, {}
     for name, source in sources.items():
-        values[name] = picked(source, work.call.arguments, step_outputs)
+        values[name] = pick_value(source, work.call.arguments, step_outputs)
         if values[name] is UNSET:
             del values[name]
         elif name in parameters_by_name:
             try:
-                values[name] = conversions.converted(values[name], parameters_by_name[name])
+                values[name] = conversions.convert_value(values[name], parameters_by_name[name])
             except UnfitValueError as error:
                 unfit[name] = str(error)
     return values, unfit

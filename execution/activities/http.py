@@ -151,7 +151,7 @@ def _send(template: Template, request: Any, signature: Signature, session: HttpS
     values, notes = dict(answer.value), [*outcomes.notes_on(answer)]
     for name in values.keys() & parameters.keys():
         try:
-            values[name] = conversions.converted(values[name], parameters[name])
+            values[name] = conversions.convert_value(values[name], parameters[name])
         except UnfitValueError as error:
             notes.append(Note("VALUE_TYPE", f"“{name}” {error}."))
     return Outcome("ok", outputs=values, notes=notes)

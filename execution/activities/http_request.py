@@ -124,7 +124,7 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
         values = {
             name: value
             for name, source in self.body.items()
-            if (value := _picked(source, inputs)) is not UNSET
+            if (value := _pick_value(source, inputs)) is not UNSET
         }
         if self.form == "form":
             pairs = [pair for name, value in values.items() for pair in _pairs(name, value)]
@@ -187,11 +187,11 @@ def request(template: Template, inputs: Mapping[str, Any], accept: tuple[int, ..
     path = template.address.partition("://")[2].partition("/")[2]
     path = "/" + _PLACEHOLDER.sub(lambda found: _segment(found[1], inputs), path)
     query = [
-        pair for name, source in template.query.items() for pair in _pairs(name, _picked(source, inputs))
+        pair for name, source in template.query.items() for pair in _pairs(name, _pick_value(source, inputs))
     ]
     headers = {}
     for name, source in template.headers.items():
-        if (value := _picked(source, inputs)) is not UNSET and value is not None:
+        if (value := _pick_value(source, inputs)) is not UNSET and value is not None:
             headers[name] = _text(name, value)
     content = None
     if template.method not in WITHOUT_BODY:
@@ -208,8 +208,8 @@ def request(template: Template, inputs: Mapping[str, Any], accept: tuple[int, ..
     )
 
 
-def _picked(source: Source, inputs: Mapping[str, Any]) -> Any:
-    return picking.picked(source, inputs, ())
+def _pick_value(source: Source, inputs: Mapping[str, Any]) -> Any:
+    return picking.pick_value(source, inputs, ())
 
 
 def _segment(name: str, inputs: Mapping[str, Any]) -> str:
@@ -222,7 +222,7 @@ def _segment(name: str, inputs: Mapping[str, Any]) -> str:
 
 def _text(name: str, value: Any) -> str:
     try:
-        text = conversions.converted(
+        text = conversions.convert_value(
             value, Parameter(id=name, name=name, type="string", required=True, description="")
         )
     except UnfitValueError as error:
@@ -255,7 +255,7 @@ def outputs(template: Template, reply: Reply) -> AnswerDocument:
             case "json":
                 value = UNSET if document is UNSET else picking.value_at(document, source.at)
             case "text":
-                text = strict_json.repaired(reply.body.decode(errors="replace"))
+                text = strict_json.repair_value(reply.body.decode(errors="replace"))
                 value, is_repaired = text.value, is_repaired or text.is_repaired
             case "status":
                 value = reply.status

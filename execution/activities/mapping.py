@@ -85,8 +85,8 @@ class MappingProposal:
 
 def propose(interface: Signature, other: Signature) -> MappingProposal:
     """Return how `other` may do the job of `interface`, in one step."""
-    input_pairs = tuple(_paired(interface.inputs, other.inputs))
-    output_pairs = tuple(_paired(other.outputs, interface.outputs))
+    input_pairs = tuple(_pair_parameters(interface.inputs, other.inputs))
+    output_pairs = tuple(_pair_parameters(other.outputs, interface.outputs))
     sources = {parameter.name: parameter for parameter in interface.inputs}
     targets = {parameter.name: parameter for parameter in other.inputs}
     inputs = {}
@@ -133,11 +133,11 @@ def likeness(one: Parameter, other: Parameter) -> tuple[float, PairingReason]:
     return 0.6 * names + 0.3 * texts, "meaning"
 
 
-def _paired(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Iterator[ParameterPair]:
+def _pair_parameters(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Iterator[ParameterPair]:
     candidates = []
     for one in sources:
         for other in targets:
-            fit, (score, reason) = conversions.fit(one, other), likeness(one, other)
+            fit, (score, reason) = conversions.conversion_fit(one, other), likeness(one, other)
             if fit != "no" and score >= LEAST:
                 # Among equally similar ones, a pair that fits comes before one that is converted.
                 candidates.append(
@@ -166,7 +166,8 @@ def _unfit(
         alike = [
             (score, source)
             for source in sources
-            if (score := likeness(source, target)[0]) >= LEAST and conversions.fit(source, target) == "no"
+            if (score := likeness(source, target)[0]) >= LEAST
+            and conversions.conversion_fit(source, target) == "no"
         ]
         if alike:
             source = max(alike, key=lambda candidate: candidate[0])[1]

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from catalog.locking import check_name, locked
+from catalog.locking import check_name, lock_row
 from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
 from catalog.rules.sensitive_values import restore
 from core import unique_violations
@@ -57,7 +57,7 @@ def create(
     """
     activity = Activity(name=name.strip(), agent=agent, tool=tool)
     _check_name(activity, actor)
-    checked = _checked(activity, kind, restore(dict(config), {}), interface)
+    checked = _validated_config(activity, kind, restore(dict(config), {}), interface)
     _refuse_credentials(actor, kind, checked)
     _refuse_inner(actor, kind, checked)
     _save(activity)
@@ -78,7 +78,7 @@ def change(
 ) -> Activity:
     """Change an activity, except its kind. Arguments that are left out stay as they are, and so do masked
     values. Raises DomainError."""
-    activity = locked(activity, Activity.objects.live().select_related("current__interface"))
+    activity = lock_row(activity, Activity.objects.live().select_related("current__interface"))
     before = facts(activity)
     now = current(activity)
     if interface is UNCHANGED:
@@ -87,7 +87,7 @@ def change(
     config = (
         now.config
         if config is None
-        else _checked(activity, now.kind, restore(dict(config), now.config), interface)
+        else _validated_config(activity, now.kind, restore(dict(config), now.config), interface)
     )
     if name is not None and name.strip() != activity.name:
         for rule in RENAMING_RULES:
@@ -131,7 +131,7 @@ def change(
 @transaction.atomic
 def remove(activity: Activity, *, actor: User) -> None:
     """Remove an activity, so that it does not run any more. Its versions and its calls stay."""
-    activity = locked(activity, Activity.objects.live().select_related("current__interface"))
+    activity = lock_row(activity, Activity.objects.live().select_related("current__interface"))
     if users := reach.users_of(activity):
         names = ", ".join(f"“{user}”" for user in users[:5])
         raise DomainError(
@@ -212,7 +212,7 @@ def _interface_facts(interface: ToolVersion | None) -> dict[str, int] | None:
     return None if interface is None else {"tool": interface.tool_id, "ordinal": interface.ordinal}
 
 
-def _checked(
+def _validated_config(
     activity: Activity, kind: str, config: Mapping[str, Any], interface: ToolVersion | None
 ) -> dict[str, Any]:
     if len(canonical(config)) > MAX_CONFIG_BYTES:

@@ -66,7 +66,7 @@ class Reach:
     outputs: Sequence[Mapping[str, Parameter]]
 
 
-def picked(source: Source, inputs: Mapping[str, Any], outputs: Sequence[Mapping[str, Any]]) -> Any:
+def pick_value(source: Source, inputs: Mapping[str, Any], outputs: Sequence[Mapping[str, Any]]) -> Any:
     """Return the value of a source, UNSET if there is none. outputs: of the steps so far."""
     if source.value is not UNSET:
         return source.value
@@ -190,7 +190,7 @@ def _faults_of_picked(
         template = _("A caller may leave “{name}” out, and “{target}” is required. Say what stands in.")
         message = Wording(template, {"name": name, "target": target.name})
         yield ActivityFault(place, "may_be_missing", message)
-    if target and not source.at and conversions.fit(parameter, target) == "no":
+    if target and not source.at and conversions.conversion_fit(parameter, target) == "no":
         template = _("“{name}” is {type}, which cannot become {target_type} for “{target}”.")
         types = {"type": _type(parameter), "target_type": _type(target)}
         message = Wording(template, {"name": name, "target": target.name, **types})

@@ -19,7 +19,7 @@ EMPTY = ActivityNode(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ActivityReach:
     """The versions that a call of an activity would run: of activities, the first being its own, and of
     tools that are called at their vendors."""
 
@@ -51,7 +51,7 @@ def refuse_too_many_steps(version: ActivityVersion) -> None:
     was saved."""
     if not kinds.get(version.kind).activities(version.config):
         return
-    calling = _below([version])
+    calling = _versions_below([version])
     nodes = {
         pk: ActivityNode(
             len(kinds.get(caller.kind).tools(caller.config)) + len(parts),
@@ -124,11 +124,11 @@ _AROUND = """
 """
 
 
-def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
+def find_reach(versions: Iterable[ActivityVersion]) -> dict[int, ActivityReach]:
     """Return by primary key what a call of each version would run. The number of statements grows only
     with the depth."""
     all_versions = list(versions)
-    calling = _below(all_versions)
+    calling = _versions_below(all_versions)
     chains = {version.pk: list(_with_callees(version, calling)) for version in all_versions}
     tool_keys = {row.pk: kinds.get(row.kind).tools(row.config) for chain in chains.values() for row in chain}
     called = {key for keys in tool_keys.values() for key in keys}
@@ -136,7 +136,7 @@ def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
     rows = versions_of_tools.select_related("tool__endpoint__vendor", "tool__stopped") if called else []
     tools = {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in called}
     return {
-        pk: Reached(
+        pk: ActivityReach(
             tuple(chain),
             tuple({tools[key]: None for row in chain for key in tool_keys[row.pk] if key in tools}),
         )
@@ -148,7 +148,7 @@ def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
 _Calling = tuple[ActivityVersion, Mapping[int, ActivityVersion]]
 
 
-def _below(versions: Iterable[ActivityVersion]) -> dict[int, _Calling]:
+def _versions_below(versions: Iterable[ActivityVersion]) -> dict[int, _Calling]:
     """Return these versions and all that they run by primary key, down to one level more than is allowed."""
     level = {row.pk: row for row in versions}
     calling: dict[int, _Calling] = {}

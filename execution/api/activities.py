@@ -16,7 +16,7 @@ from core.serializers import Input, ModelChange, valid_data
 from execution.activities import kinds, mapping, operations, reach
 from execution.activities.config_masking import masked_configs
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role
 from people.permissions import person
 
@@ -177,7 +177,7 @@ class ActivityDetail(GenericAPIView[Activity]):
         if "interface" in changes:
             changes["interface"] = _version(changes["interface"], "interface")
         changed = operations.change(
-            _get_activity(pk), actor=person(request), expected=expected(request), **changes
+            _get_activity(pk), actor=person(request), expected=expected_state(request), **changes
         )
         return _answer(changed)
 

@@ -318,7 +318,7 @@ class CallDetail(GenericAPIView[Call]):
     def get(self, request: Request, pk: int, call: int) -> Response:
         calls = Call.objects.visible_to(person(request)).select_related("version__tool")
         row = get_object_or_404(calls, tool=pk, pk=call)
-        call_row = masking.masked_call(queue.settled(row), key_of(request))
+        call_row = masking.masked_call(queue.current_call(row), key_of(request))
         return Response(call_document(call_row, request))
 
 
@@ -334,7 +334,7 @@ class CallShow(GenericAPIView[Call]):
     def post(self, request: Request, pk: int, call: int) -> Response:
         calls = Call.objects.visible_to(person(request)).select_related("version__tool", "tool")
         row = get_object_or_404(calls, tool=pk, pk=call)
-        shown_call = masking.show_call(queue.settled(row), actor=person(request))
+        shown_call = masking.show_call(queue.current_call(row), actor=person(request))
         return Response(call_document(shown_call, request))
 
 

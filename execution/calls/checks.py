@@ -11,7 +11,7 @@ from catalog.tools import effective_texts
 from core.canonical_json import canonical
 from core.errors import DomainError
 from execution.activities import kinds, reach
-from execution.activities.reach import Reached
+from execution.activities.reach import ActivityReach
 from execution.calls import results
 from execution.calls.runtime import Runtime
 from protocols.call_outcome import Outcome, is_withheld
@@ -67,7 +67,7 @@ def reason_to_confirm(
         return reason
     if activity is None:
         return ""
-    reached = reach.reached([activity])[activity.pk]
+    reached = reach.find_reach([activity])[activity.pk]
     return why_confirm_reached(reached, effects, whys_by_version(reached.tools))
 
 
@@ -81,7 +81,7 @@ def _version_reason(version: ToolVersion, states: Collection[FindingState], effe
     return ""
 
 
-def why_confirm_reached(reached: Reached, effects: Annotations, whys: Mapping[int, str]) -> str:
+def why_confirm_reached(reached: ActivityReach, effects: Annotations, whys: Mapping[int, str]) -> str:
     """Return what a user must confirm before an activity runs, because its steps are not confirmed one by
     one.
 

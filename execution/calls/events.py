@@ -70,7 +70,7 @@ def last_partial(call: uuid.UUID) -> dict[str, Any] | None:
     return next((event.data for event in events if event.kind == PARTIAL), None)
 
 
-def after(call: uuid.UUID, event_id: str, seconds: float) -> list[CallEvent]:
+def events_after(call: uuid.UUID, event_id: str, seconds: float) -> list[CallEvent]:
     """Return the events after this one, oldest first, or [] if none arrives within `seconds`."""
     timeout = min(seconds, redis_client.MAX_WAIT_SECONDS)
     if timeout <= 0:

@@ -31,14 +31,14 @@ def find_families(calls: Iterable[Call]) -> dict[int, list[Relative]]:
     relatives: dict[int, Relative] = {}
     to_read = set(linked)
     while to_read:
-        rows = _read(Q(pk__in=to_read))
+        rows = _read_relatives(Q(pk__in=to_read))
         relatives |= rows
         to_read = {row.origin for row in rows.values() if row.origin} - relatives.keys()
     keys = {key for mark in {row.mark for row in relatives.values()} for key in call_keys.keys_of_test(mark)}
-    relatives |= _read(Q(key__in=keys)) if keys else {}
+    relatives |= _read_relatives(Q(key__in=keys)) if keys else {}
     to_read = set(relatives)
     while to_read:
-        rows = _read(Q(parent__in=to_read) | Q(continues__in=to_read))
+        rows = _read_relatives(Q(parent__in=to_read) | Q(continues__in=to_read))
         to_read = rows.keys() - relatives.keys()
         relatives |= rows
     families: dict[int | str, list[Relative]] = {}
@@ -47,7 +47,7 @@ def find_families(calls: Iterable[Call]) -> dict[int, list[Relative]]:
     return {pk: families[_name_family(relatives[pk], relatives)] for pk in linked & relatives.keys()}
 
 
-def _read(condition: Q) -> dict[int, Relative]:
+def _read_relatives(condition: Q) -> dict[int, Relative]:
     rows = Call.objects.filter(condition).values_list("pk", "tool_id", "parent_id", "continues_id", "mark")
     # A step that continues an earlier step belongs to the family of its parent, too.
     return {

@@ -54,7 +54,7 @@ from execution.calls import (
     versions,
 )
 from execution.calls.checks import refuse_removed
-from execution.calls.lease import CallHeartbeat, Conversation, Unspoken, Watched, extend_lease
+from execution.calls.lease import CallHeartbeat, Conversation, Unspoken, WatchedCall, extend_lease
 from execution.calls.places import NoRoomToFollowError, holder_for, holder_of, room
 from execution.calls.runtime import Runtime
 from execution.user_grants import context
@@ -144,7 +144,7 @@ def follow(call: Call, seconds: float, *, has_room: bool = False) -> Call:
     has_room: the caller has a place already.
     """
     if not call.is_active or seconds <= 0:
-        return queue.settled(call)
+        return queue.current_call(call)
     with nullcontext() if has_room else room(holder_of(call), NoRoomToFollowError):
         return queue.wait_for(call, seconds)
 
@@ -337,8 +337,8 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
     return outcome
 
 
-def _hold_lease(call: Call, session: Conversation) -> Watched | CallHeartbeat:
-    return Watched(call, session, _end_left) if call.mode == Mode.WAIT else CallHeartbeat(call, session)
+def _hold_lease(call: Call, session: Conversation) -> WatchedCall | CallHeartbeat:
+    return WatchedCall(call, session, _end_left) if call.mode == Mode.WAIT else CallHeartbeat(call, session)
 
 
 def _end_left(call: Call) -> None:

@@ -92,7 +92,7 @@ class Unspoken:
         self._interrupted.wait(seconds)
 
 
-class Held:
+class LeasedCall:
     """A call that this process executes, and its conversation. Both end together."""
 
     def __init__(self, call: Call, session: Conversation) -> None:
@@ -125,7 +125,7 @@ class Held:
         self._checked_at = -math.inf
 
 
-class CallHeartbeat(Held):
+class CallHeartbeat(LeasedCall):
     def __init__(self, call: Call, session: Conversation) -> None:
         super().__init__(call, session)
         self._is_done = False
@@ -151,7 +151,7 @@ class CallHeartbeat(Held):
         due = time.monotonic() + BEAT_SECONDS
         try:
             while not self._is_done:
-                new_events = events.after(self.call.key, last_id, max(0.01, due - time.monotonic()))
+                new_events = events.events_after(self.call.key, last_id, max(0.01, due - time.monotonic()))
                 last_id = new_events[-1].id if new_events else last_id
                 has_ended = any(event.kind == events.ENDED for event in new_events)
                 if (has_ended or time.monotonic() >= due) and not self._is_done:
@@ -173,7 +173,7 @@ class CallHeartbeat(Held):
         return is_extended
 
 
-class Watched(Held):
+class WatchedCall(LeasedCall):
     """A call that a program waits for. One thread watches all of them. `end` ends the call of a gone
     program."""
 
@@ -208,11 +208,11 @@ class Watched(Held):
 
 class _Watch:
     def __init__(self) -> None:
-        self._watched: set[Watched] = set()
+        self._watched: set[WatchedCall] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def add(self, watched: Watched) -> None:
+    def add(self, watched: WatchedCall) -> None:
         with self._lock:
             self._watched.add(watched)
             # The thread of a parent process does not exist here.
@@ -220,7 +220,7 @@ class _Watch:
                 self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
                 self._thread.start()
 
-    def remove(self, watched: Watched) -> None:
+    def remove(self, watched: WatchedCall) -> None:
         with self._lock:
             self._watched.discard(watched)
 

@@ -12,7 +12,7 @@ import msgspec
 from django.db import transaction
 
 from catalog.models import Call, SensitiveValues
-from catalog.models.calls import Result, Sent
+from catalog.models.calls import RecordedExchange, Result
 from catalog.rules.sensitive_values import MASK, mask, sensitive_texts, strike
 from catalog.tools.sensitive_values import NONE, marks_of
 from execution.calls.families import find_families
@@ -49,7 +49,7 @@ def masked_calls(calls: Iterable[Call], key: ApiKey | None = None) -> list[Visib
         members = {call.pk, *(relative.pk for relative in families.get(call.pk, ()))}
         if call.tool_id in marks or members & texts.keys():
             struck = {text for pk in members for text in texts.get(pk, ())}
-            masked[call.pk] = _masked(call, marks.get(call.tool_id, NONE), sorted(struck, key=len)[::-1])
+            masked[call.pk] = _mask_call(call, marks.get(call.tool_id, NONE), sorted(struck, key=len)[::-1])
     return [VisibleCall(masked.get(call.pk, call)) for call in rows]
 
 
@@ -63,7 +63,7 @@ def _texts_of(call: Call, marks: SensitiveValues) -> list[str]:
     return [text for value, marked in values for text in sensitive_texts(value, marked)]
 
 
-def _masked(call: Call, marks: SensitiveValues, texts: Sequence[str]) -> Call:
+def _mask_call(call: Call, marks: SensitiveValues, texts: Sequence[str]) -> Call:
     row = copy.copy(call)
     row.arguments = strike(mask(call.arguments, marks.inputs), texts, is_data=True)
     row.reasoning = strike(call.reasoning, texts)
@@ -88,9 +88,9 @@ def _masked_result(result: Result, marks: SensitiveValues, texts: Sequence[str])
     )
 
 
-def _masked_exchange(sent: Sent) -> Sent:
+def _masked_exchange(sent: RecordedExchange) -> RecordedExchange:
     # Values are in their encoding here, and headers may repeat them.
-    masked = Sent(method=sent.method, url=MASK, body=MASK, reply=MASK)
+    masked = RecordedExchange(method=sent.method, url=MASK, body=MASK, reply=MASK)
     return msgspec.structs.replace(masked, status=sent.status, duration_ms=sent.duration_ms)
 
 
@@ -130,7 +130,7 @@ def masked_outputs(tool: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
     return dict(mask(dict(outputs), (marks_of([tool]).get(tool) or NONE).outputs))
 
 
-def without_masked(tool: int, arguments: dict[str, Any]) -> dict[str, Any]:
+def drop_masked_inputs(tool: int, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that fill a form, without inputs that have a mask in them."""
     masked = masked_arguments(tool, arguments)
     return {name: value for name, value in arguments.items() if masked[name] == value}

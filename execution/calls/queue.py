@@ -196,7 +196,7 @@ def end_late(calls: QuerySet[Call]) -> None:
     without_worker.update(**results.ending(outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)))
 
 
-def settled(call: Call) -> Call:
+def current_call(call: Call) -> Call:
     """Return the current state of a call. A call that is past its time is ended, without waiting for
     `sweep`."""
     if call.is_active:
@@ -214,9 +214,9 @@ def wait_for(call: Call, seconds: float) -> Call:
     last_id = newest.id if newest else events.FIRST
     while call.is_active and (seconds_left := ends - time.monotonic()) > 0:
         give_back()
-        new_events = events.after(call.key, last_id, min(seconds_left, LOOK_EVERY))
+        new_events = events.events_after(call.key, last_id, min(seconds_left, LOOK_EVERY))
         last_id = new_events[-1].id if new_events else last_id
         if not new_events or any(event.kind == events.ENDED for event in new_events):
             call.refresh_from_db(fields=["status"])
     call.refresh_from_db()
-    return settled(call)
+    return current_call(call)

@@ -9,7 +9,7 @@ import msgspec
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.models.calls import Attempt, Call, CallStatus, Result, Retry, Sent, StoredQuestion
+from catalog.models.calls import Attempt, Call, CallStatus, RecordedExchange, Result, Retry, StoredQuestion
 from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.outbound.exchange import Exchange
@@ -157,7 +157,7 @@ def attempt(
         waited_ms=round(waited * 1000),
         duration_ms=round(seconds * 1000),
         exchanges=[
-            Sent(
+            RecordedExchange(
                 method=exchange.method,
                 url=_line(exchange.url),
                 headers=_head(exchange.headers, unshown),

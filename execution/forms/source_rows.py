@@ -198,7 +198,7 @@ def value_of(text: str, target: Parameter | None) -> Any:
         except ProtocolViolationError:
             return text
     try:
-        return conversions.converted(text, target)
+        return conversions.convert_value(text, target)
     except UnfitValueError:
         return text
 
@@ -244,7 +244,7 @@ def _decode_source(text: str) -> Source | None:
 def _choices_of(origin: Origin, target: Parameter | None) -> Iterator[tuple[str, str]]:
     """Yield the parameters that fit the target, and all their members, as values and labels of a `select`."""
     for parameter in origin.parameters:
-        fits = target is None or conversions.fit(parameter, target) != "no"
+        fits = target is None or conversions.conversion_fit(parameter, target) != "no"
         for pointer in ([""] if fits else []) + list(members(parameter, origin.rest)):
             if origin.step:
                 source = Source(step=origin.step, output=parameter.name, at=pointer)

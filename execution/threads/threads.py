@@ -147,7 +147,7 @@ def state(thread: Thread) -> ThreadState:
     if version is None:
         return ThreadState(status=ThreadStatus.IDLE, metadata=thread.metadata)
     with _open_session(version) as (session, protocol):
-        current_state = _bounded(protocol.thread_state(session, version.decoded(), thread.remote_id))
+        current_state = _check_size(protocol.thread_state(session, version.decoded(), thread.remote_id))
     if current_state.status:
         Thread.objects.filter(pk=thread.pk).update(status=current_state.status)
     return current_state
@@ -160,7 +160,7 @@ def history(thread: Thread, *, limit: int, before: str = "") -> list[ThreadState
         return []
     with _open_session(version) as (session, protocol):
         states = protocol.thread_history(session, version.decoded(), thread.remote_id, limit, before)
-    return [_bounded(state) for state in states]
+    return [_check_size(state) for state in states]
 
 
 def remove(thread: Thread, *, actor: User, why: str = "") -> None:
@@ -220,7 +220,7 @@ def _open_session(version: ToolVersion) -> Iterator[tuple[HttpSession, Protocol]
         raise DomainError("thread_refused", message, status=409) from error
 
 
-def _bounded(state: ThreadState) -> ThreadState:
+def _check_size(state: ThreadState) -> ThreadState:
     content = {"values": state.values, "messages": state.messages, "metadata": state.metadata}
     sound = results.sound(content)
     if len(canonical(sound)) > results.MAX_OUTPUTS_BYTES:

@@ -146,7 +146,7 @@ def columns_for(
 
     scopes: those of the tools, as far as the server grants them.
     """
-    granted = token_replies.granted(scopes, client.scope.split(), tokens.scope)
+    granted = token_replies.granted_scopes(scopes, client.scope.split(), tokens.scope)
     access = encryption.encrypt(tokens.access, row=grant.pk, field=grants.field_of("access_token"))
     columns: dict[str, Any] = {
         "access_token": access,

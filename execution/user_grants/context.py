@@ -44,7 +44,7 @@ def context_of(call: Call, protocol: Protocol) -> Context:
         message = "The tool acts for a user, and the call does not say for whom. Say it in “on_behalf_of”."
         raise MissingError(_asking("USER_MISSING", message, [ask]))
     tokens = _tokens(call, needs) if needs.providers else {}
-    secrets = vault.opened(call.version.tool.endpoint, needs.secrets)
+    secrets = vault.decrypt_secrets(call.version.tool.endpoint, needs.secrets)
     return Context(user=name, tokens=tokens, secrets=secrets, thread=thread, questions=questions)
 
 

@@ -167,7 +167,7 @@ def forget(grant: UserGrant, *, actor: User) -> Revocation | None:
             why_not = "Pegboard's client there was removed before."
             revoked = Revocation(grant, "", grant.provider, agent=grant.end_user.agent, why_not=why_not)
         else:
-            revoked = revocation.prepare_users(grant, client, partial(decrypted, grant))
+            revoked = revocation.prepare_users(grant, client, partial(decrypt_column, grant))
     facts = {"provider": grant.provider, "endpoint": grant.endpoint_id, "state": grant.state}
     audit.record(actor, "forget", grant, before=facts, agent=grant.end_user.agent)
     UserGrant.objects.filter(pk=grant.pk).delete()
@@ -176,7 +176,7 @@ def forget(grant: UserGrant, *, actor: User) -> Revocation | None:
     return revoked.after_commit(actor) if revoked else None
 
 
-def decrypted(grant: UserGrant, column: str) -> Secret:
+def decrypt_column(grant: UserGrant, column: str) -> Secret:
     return encryption.decrypt(getattr(grant, column), row=grant.pk, field=field_of(column), name=str(grant))
 
 

@@ -61,7 +61,7 @@ class UserTokens(TokenHolder[UserGrant]):
             grant.renew_at = grant.token_expires_at - timedelta(seconds=token_holder.EARLY_SECONDS)
 
     def decrypted(self, column: str) -> Secret:
-        return grants.decrypted(self.row, column)
+        return grants.decrypt_column(self.row, column)
 
     def request_fields(self) -> tuple[Mapping[str, str], list[Secret]]:
         refresh_token = self.decrypted("refresh_token")

@@ -44,7 +44,7 @@ def names_by_endpoint(endpoints: Collection[Endpoint]) -> dict[int, list[str]]:
     return names
 
 
-def opened(endpoint: Endpoint, names: Iterable[str]) -> dict[str, str]:
+def decrypt_secrets(endpoint: Endpoint, names: Iterable[str]) -> dict[str, str]:
     """Decrypted for one conversation. Raises UndecryptableError."""
     names = list(names)
     values = {}

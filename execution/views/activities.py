@@ -43,13 +43,13 @@ def activity_new(request: HttpRequest) -> HttpResponse:
     if kind not in EDITORS:
         context = {"kinds": [kinds.get(name) for name in EDITORS], "interface": interface}
         return render(request, "catalog/activity_kind.html", context)
-    return _edited(request, None, kind, ActivityDraft("", interface, EDITORS[kind].empty()))
+    return _edit_activity(request, None, kind, ActivityDraft("", interface, EDITORS[kind].empty()))
 
 
 @requires(Role.DESIGNER)
 def activity_change(request: HttpRequest, pk: int) -> HttpResponse:
     activity = get_activity(pk)
-    return _edited(request, activity, operations.current(activity).kind, draft_of(activity))
+    return _edit_activity(request, activity, operations.current(activity).kind, draft_of(activity))
 
 
 @requires_post(Role.DESIGNER)
@@ -80,7 +80,7 @@ def draft_of(activity: Activity) -> ActivityDraft:
     return ActivityDraft(activity.name, interface, config)
 
 
-def shown_of(activity: Activity) -> ActivityEditor:
+def display_editor(activity: Activity) -> ActivityEditor:
     """Return the activity for display."""
     draft = draft_of(activity)
     kind = operations.current(activity).kind
@@ -90,11 +90,13 @@ def shown_of(activity: Activity) -> ActivityEditor:
     )
 
 
-def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: ActivityDraft) -> HttpResponse:
+def _edit_activity(
+    request: HttpRequest, activity: Activity | None, kind: str, draft: ActivityDraft
+) -> HttpResponse:
     sought: dict[str, BoxResults] = {}
     stored = operations.current(activity).config if activity else {}
     if request.method == "POST":
-        editor, sought = posted(request, kind, stored)
+        editor, sought = editor_after_post(request, kind, stored)
     else:
         known_callees = callees.find_callees(draft.references())
         editor = EDITORS[kind](kind, draft, known_callees, stored=stored, shows_faults=activity is not None)
@@ -102,7 +104,7 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: A
         editor.head.edits(operations.facts(activity))
     is_saved = request.method == "POST" and not (sought or editor.json_error)
     is_saved = is_saved and editor.act in (ENTER, "save")
-    if is_saved and (saved := _saved(request, editor, activity)):
+    if is_saved and (saved := _save_activity(request, editor, activity)):
         return redirect("activity", saved.pk)
     opens = list(editor.kind.credentials(operations.current(activity).config)) if activity else []
     context: dict[str, Any] = {
@@ -116,7 +118,7 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: A
     return render(request, "catalog/activity_edit.html", context, status=editor.head.status)
 
 
-def posted(
+def editor_after_post(
     request: HttpRequest, kind: str, stored: Mapping[str, Any]
 ) -> tuple[ActivityEditor, dict[str, BoxResults]]:
     """Return the editor with the entered draft after the effect of the pressed button, and the search in
@@ -153,7 +155,9 @@ def posted(
     return editor, sought
 
 
-def _saved(request: HttpRequest, editor: ActivityEditor, activity: Activity | None) -> Activity | None:
+def _save_activity(
+    request: HttpRequest, editor: ActivityEditor, activity: Activity | None
+) -> Activity | None:
     actor = person(request)
     if not editor.head.is_valid():
         return None

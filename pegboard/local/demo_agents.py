@@ -92,14 +92,14 @@ def make_front_desk(designer: User) -> None:
         description="Answers patients who write to the pharmacy: refills, appointments, interactions.",
     )
     for name in PINNED:
-        if tool := offered(name):
+        if tool := find_demo_tool(name):
             pin_tool(agent, actor=designer, tool=tool)
     write_procedure(agent, designer, "refill", "Refill a prescription")
 
 
 @transaction.atomic
 def make_reminders(designer: User) -> None:
-    status = offered("get_refill_status")
+    status = find_demo_tool("get_refill_status")
     if status is None:
         return
     agent = create_agent(
@@ -168,5 +168,5 @@ def write_procedure(agent: Agent, designer: User, name: str, title: str) -> None
     )
 
 
-def offered(name: str) -> Tool | None:
+def find_demo_tool(name: str) -> Tool | None:
     return Tool.objects.filter(name=name, status="active").order_by("pk").first()

@@ -40,7 +40,7 @@ class LocalError(Exception):
     """This machine is not ready. The message states the reason and what to do."""
 
 
-class Stopped(Exception):  # noqa: N818 - the person at the terminal stops it; not an error
+class StoppedByUser(Exception):  # noqa: N818 - the person at the terminal stops it; not an error
     pass
 
 
@@ -81,7 +81,7 @@ def _listen_on_all(base: int) -> list[socket.socket]:
     listeners: list[socket.socket] = []
     for vendor in VENDORS:
         try:
-            listeners.append(_bound(base + vendor.port_offset))
+            listeners.append(_bind_socket(base + vendor.port_offset))
         except (OSError, OverflowError):
             for listener in listeners:
                 listener.close()
@@ -141,7 +141,7 @@ def listen(port: int) -> socket.socket:
     deadline = time.monotonic() + HANDOVER
     while True:
         try:
-            listener = _bound(port)
+            listener = _bind_socket(port)
         except (OSError, OverflowError) as error:
             if time.monotonic() > deadline:
                 raise LocalError(
@@ -154,7 +154,7 @@ def listen(port: int) -> socket.socket:
             return listener
 
 
-def _bound(port: int) -> socket.socket:
+def _bind_socket(port: int) -> socket.socket:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -168,9 +168,9 @@ def _bound(port: int) -> socket.socket:
 def listen_next_to(port: int) -> socket.socket:
     """Listen for runtimes on the port after this one, or on any that is free."""
     try:
-        listener = _bound(port + 1)
+        listener = _bind_socket(port + 1)
     except (OSError, OverflowError):
-        listener = _bound(0)
+        listener = _bind_socket(0)
     listener.listen(1024)
     _answer_at_once(listener)
     return listener
@@ -183,7 +183,7 @@ def _answer_at_once(listener: socket.socket) -> None:
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn them into `Stopped`; explicitly, because a shell starts background jobs with SIGINT ignored.
+    """Turn them into `StoppedByUser`; explicitly, because a shell starts background jobs with SIGINT ignored.
 
     Around a fork Python drops what is raised, so a waiting caller also asks whether one has come.
     """
@@ -193,7 +193,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         came.append(number)
         for signal_number in STOP_SIGNALS:
             signal.signal(signal_number, signal.SIG_IGN)
-        raise Stopped
+        raise StoppedByUser
 
     for number in STOP_SIGNALS:
         signal.signal(number, stop)
@@ -227,7 +227,7 @@ class LocalProduct:
                 self._start()
                 while True:
                     self._pause()
-        except Stopped:
+        except StoppedByUser:
             self.say("stopping ...")
         finally:
             self.supervisor.stop()
@@ -376,7 +376,7 @@ class LocalProduct:
         try:
             while process.poll() is None:
                 self._pause(0.05)
-        except Stopped:
+        except StoppedByUser:
             process.terminate()
             process.wait()
             raise
@@ -413,7 +413,7 @@ class LocalProduct:
     def _pause(self, seconds: float = 0.3) -> None:
         time.sleep(seconds)
         if self._is_told_to_stop():
-            raise Stopped
+            raise StoppedByUser
         self.supervisor.check()
 
 

@@ -41,7 +41,7 @@ UNREADABLE_TABLES = """
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """The content of the backup, what was written after it, and its problems, in sentences."""
 
     tools: int
@@ -87,7 +87,9 @@ def back_up(target: Path) -> int:
     return target.stat().st_size
 
 
-def restore(source: Path, *, replaced: DatabaseAddress | None = None, is_newest: bool = False) -> Restored:
+def restore(
+    source: Path, *, replaced: DatabaseAddress | None = None, is_newest: bool = False
+) -> RestoreResult:
     """Restore into an empty database, in one transaction; then migrate it and check its claims.
 
     replaced: the database that this one takes the place of, to find what the backup lacks.
@@ -119,7 +121,7 @@ def restore(source: Path, *, replaced: DatabaseAddress | None = None, is_newest:
         cursor.execute("SELECT (SELECT count(*) FROM catalog_tool), (SELECT count(*) FROM designer_release)")
         tools, releases = cursor.fetchone()
     newer = tuple(_newer(replaced, is_newest=is_newest))
-    return Restored(tools, releases, newer, tuple(_problems()))
+    return RestoreResult(tools, releases, newer, tuple(_problems()))
 
 
 def _newer(replaced: DatabaseAddress | None, *, is_newest: bool) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from celery import Task, signals
 
 from core import log_context
-from core.invisible_characters import escaped
+from core.invisible_characters import escape_hidden
 
 OURS = (
     "pegboard",
@@ -36,12 +36,12 @@ _TRACES: dict[str, Any] = {}
 
 
 def _message(record: logging.LogRecord) -> str:
-    return escaped(record.getMessage()[:MAX_MESSAGE_LENGTH])
+    return escape_hidden(record.getMessage()[:MAX_MESSAGE_LENGTH])
 
 
 def _exception(record: logging.LogRecord, formatter: logging.Formatter) -> str:
     text = formatter.formatException(record.exc_info) if record.exc_info else ""
-    return escaped(text[-MAX_EXCEPTION_LENGTH:], keep="\n")
+    return escape_hidden(text[-MAX_EXCEPTION_LENGTH:], keep="\n")
 
 
 class LineFormatter(logging.Formatter):
@@ -81,7 +81,7 @@ def _facts(record: logging.LogRecord) -> dict[str, object]:
     # The subject of the line: from the context, or from `extra={"facts": ...}`.
     stated: dict[str, object] = getattr(record, "facts", {})
     facts = {**log_context.facts(), **stated}
-    return {name: escaped(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
+    return {name: escape_hidden(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
 
 
 def formatter() -> logging.Formatter:

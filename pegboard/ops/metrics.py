@@ -74,7 +74,7 @@ def _lines() -> Iterator[str]:
         yield from metrics.lines()
 
 
-def _by(rows: QuerySet[Any], column: str) -> dict[str, float]:
+def _count_by(rows: QuerySet[Any], column: str) -> dict[str, float]:
     return dict(rows.order_by().values_list(column).annotate(count=Count("pk")))
 
 
@@ -105,12 +105,12 @@ def _messages() -> Figures:
 
 
 GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
-    ("pegboard_tools", "Tools in the catalog.", "status", lambda: _by(Tool.objects.all(), "status")),
+    ("pegboard_tools", "Tools in the catalog.", "status", lambda: _count_by(Tool.objects.all(), "status")),
     (
         "pegboard_runs_active",
         "Enumeration runs that wait or run.",
         "status",
-        lambda: {"queued": 0, "running": 0, **_by(Run.objects.filter(status__in=ACTIVE), "status")},
+        lambda: {"queued": 0, "running": 0, **_count_by(Run.objects.filter(status__in=ACTIVE), "status")},
     ),
     (
         "pegboard_queue_oldest_seconds",
@@ -136,19 +136,19 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         "pegboard_findings_open",
         "Findings waiting for a person.",
         "severity",
-        lambda: {**SEVERITIES, **_by(Finding.objects.filter(state=FindingState.OPEN), "severity")},
+        lambda: {**SEVERITIES, **_count_by(Finding.objects.filter(state=FindingState.OPEN), "severity")},
     ),
     (
         "pegboard_credentials",
         "Credentials by kind.",
         "kind",
-        lambda: _by(Credential.objects.filter(removed_at=None), "kind"),
+        lambda: _count_by(Credential.objects.filter(removed_at=None), "kind"),
     ),
     (
         "pegboard_credentials_ended",
         "Credentials that need a sign-in, by kind.",
         "kind",
-        lambda: _by(Credential.objects.filter(removed_at=None, grant__ended_at__isnull=False), "kind"),
+        lambda: _count_by(Credential.objects.filter(removed_at=None, grant__ended_at__isnull=False), "kind"),
     ),
     (
         "pegboard_circuits_open",

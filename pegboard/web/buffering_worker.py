@@ -164,7 +164,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             self.poller.unregister(arrival.conn.sock)
 
     def _receive(self, arrival: Arrival) -> None:
-        piece = _received(arrival.conn.sock)
+        piece = _receive_available(arrival.conn.sock)
         if piece is None:
             self._watch(arrival)
         elif piece:
@@ -260,11 +260,11 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             self._watch(arrival)
 
     def _discard(self, arrival: Arrival) -> None:
-        if _received(arrival.conn.sock) == b"":
+        if _receive_available(arrival.conn.sock) == b"":
             self._drop(arrival)
 
 
-def _received(sock: socket.socket) -> bytes | None:
+def _receive_available(sock: socket.socket) -> bytes | None:
     """Return the available bytes, None if there are none yet, or b"" at the end of the connection."""
     try:
         return sock.recv(READ_BYTES)

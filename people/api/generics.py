@@ -47,7 +47,7 @@ class APIView(AnyAPIView):
         may_hold_more = request.query_params or method in ("POST", "PUT", "PATCH", "DELETE")
         if not may_hold_more or not hasattr(self, method.lower()):  # without the method, the answer is 405
             return
-        parameters, takes_a_body = declared(self, method)
+        parameters, takes_a_body = declared_inputs(self, method)
         if faults := refusals(request.query_params, parameters, "parameter"):
             raise ValidationError(faults)
         # A body is judged by the serializer that reads it (`core.serializers.Input`), unless none does.
@@ -71,7 +71,7 @@ class APIView(AnyAPIView):
                 user=person(request),
                 api_key=key_of(request),
                 request=request_bytes,
-                write=lambda: _stored(handler(request, *args, **kwargs)),
+                write=lambda: _stored_response(handler(request, *args, **kwargs)),
             )
             response = HttpResponse(
                 stored.body,
@@ -87,7 +87,7 @@ class APIView(AnyAPIView):
         setattr(self, name, answer)
 
 
-def _stored(response: Response) -> StoredResponse:
+def _stored_response(response: Response) -> StoredResponse:
     body = "" if response.data is None else JSONRenderer().render(response.data).decode()
     headers = {name: value for name, value in response.items() if name != "Content-Type"}
     return StoredResponse(response.status_code, headers, body)
@@ -99,7 +99,7 @@ def takes_idempotency_key(view: AnyAPIView, method: str) -> bool:
     return method not in SAFE_METHODS and not runs_tools and getattr(view, "takes_idempotency_keys", False)
 
 
-def declared(view: AnyAPIView, method: str) -> tuple[list[str], bool]:
+def declared_inputs(view: AnyAPIView, method: str) -> tuple[list[str], bool]:
     """Return the parameters and the body that `/api/schema/` declares for this call, from the same
     annotations."""
     cached = _declared.get((type(view), method))

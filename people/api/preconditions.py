@@ -19,7 +19,7 @@ IF_MATCH = OpenApiParameter(
 )
 
 
-def expected(request: Request) -> str:
+def expected_state(request: Request) -> str:
     """Return the state for `edit_conflicts.check`. Without the header any state is accepted."""
     header = request.headers.get("If-Match", edit_conflicts.ANY_STATE).strip()
     if not re.fullmatch(ONE_ETAG, header):

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from core.serializers import ModelChange, ModelInput, ModelOutput, input_field, valid_data
 from people import users
 from people.api.generics import GenericAPIView, ListAPIView
-from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.api.preconditions import IF_MATCH, etag_of, expected_state
 from people.models import Role, Team, User
 from people.permissions import person
 
@@ -81,7 +81,7 @@ class UserDetail(GenericAPIView[User]):
         changes = dict(valid_data(UserChange(data=request.data)))
         password = changes.pop("password", None)
         with transaction.atomic():
-            users.update_user(user, actor=person(request), expected=expected(request), **changes)
+            users.update_user(user, actor=person(request), expected=expected_state(request), **changes)
             if password is not None:
                 users.set_password(user, actor=person(request), password=password)
         return _respond(request, pk)

@@ -31,7 +31,7 @@ def digest_of(content: Mapping[str, Any]) -> str:
     Entries that are older than salts, and erased ones, have none.
     """
     written_at: datetime = content["at"]
-    members = {name: _normalized(content[name]) for name in CONTENT if name != "at"}
+    members = {name: _normalize_numbers(content[name]) for name in CONTENT if name != "at"}
     if salt := content.get("salt"):
         members["salt"] = salt
     members["at"] = written_at.astimezone(UTC).isoformat(timespec="microseconds")
@@ -60,12 +60,12 @@ def digest_of_erasure(lines: Iterable[tuple[int, bool, str]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _normalized(value: Any) -> Any:
+def _normalize_numbers(value: Any) -> Any:
     """Return the value as the database returns it: to JSONB, 1e2, 100.0 and 100 are the same number."""
     if isinstance(value, Mapping):
-        return {str(key): _normalized(below) for key, below in value.items()}
+        return {str(key): _normalize_numbers(below) for key, below in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_normalized(below) for below in value]
+        return [_normalize_numbers(below) for below in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from core.readable_changes import ReadableChange, describe_facts, is_structure, label_of
 from core.translatable import mark
-from core.translating import translated
+from core.translating import translate
 from people.models import KEY_KINDS, AuditEntry
 
 SUMMARIZED = 4
@@ -43,7 +43,7 @@ def summarize_entry(entry: AuditEntry) -> list[str]:
             {label: value for label, value in facts.items() if not is_structure(value)}
             for facts in (before, after)
         )
-    sentences = (translated(change.sentence) for change in describe_facts(before, after))
+    sentences = (translate(change.sentence) for change in describe_facts(before, after))
     return [text for text in sentences if text.endswith(".") and not _DIGEST.search(text)][:SUMMARIZED]
 
 
@@ -53,7 +53,7 @@ def _labelled_facts(entry: AuditEntry) -> tuple[dict[str, Any], dict[str, Any]]:
     is_named = any("version" in facts for facts in (before, after))
     labelled_before, labelled_after = (
         dict(
-            _labelled(entry.kind, name, value)
+            _label_fact(entry.kind, name, value)
             for name, value in sorted(facts.items())
             if not (is_named and name == "ordinal")
         )
@@ -62,7 +62,7 @@ def _labelled_facts(entry: AuditEntry) -> tuple[dict[str, Any], dict[str, Any]]:
     return labelled_before, labelled_after
 
 
-def _labelled(kind: str, name: str, value: Any) -> tuple[str, Any]:
+def _label_fact(kind: str, name: str, value: Any) -> tuple[str, Any]:
     kind = KEY_KINDS[0] if kind in KEY_KINDS else kind
     # The field of the changed row that an entry names, if there is one.
     model = next((model for model in apps.get_models() if model._meta.model_name == kind), None)

@@ -24,7 +24,7 @@ def is_jwt(text: str) -> bool:
     return len(text) <= id_tokens.MAX_TOKEN_LENGTH and _JWT.fullmatch(text) is not None
 
 
-def verified(
+def verify_access_token(
     token: str,
     keys: Sequence[Mapping[str, Any]],
     *,
@@ -40,7 +40,7 @@ def verified(
     header = id_tokens.read_header(token)
     kind = str(header.get("typ", "")).lower()
     if kind not in TOKEN_TYPES and not (accepts_untyped and kind in ("", "jwt")):
-        raise refused("type")
+        raise refuse_token("type")
     try:
         claims: dict[str, Any] = jwt.decode(
             token,
@@ -54,18 +54,18 @@ def verified(
             },
         )
     except jwt.PyJWTError as error:
-        raise refused(type(error).__name__) from error
+        raise refuse_token(type(error).__name__) from error
     audience = claims["aud"]
     audiences = audience if isinstance(audience, list) else [audience]
     if not any(isinstance(name, str) and accepts_audience(name) for name in audiences):
-        raise refused("audience")
+        raise refuse_token("audience")
     # Only ID tokens contain a nonce.
     if claims["iss"] != issuer or "nonce" in claims:
-        raise refused("issuer or nonce")
+        raise refuse_token("issuer or nonce")
     if not all(id_tokens.is_time(claims[name]) for name in ("exp", "iat", "nbf") if name in claims):
-        raise refused("times")
+        raise refuse_token("times")
     if not id_tokens.is_subject(claims["sub"]):
-        raise refused("subject")
+        raise refuse_token("subject")
     return claims
 
 
@@ -76,5 +76,5 @@ def scopes_of(claims: Mapping[str, Any]) -> set[str]:
     return {scope for scope in scopes if isinstance(scope, str)}
 
 
-def refused(reason: str) -> SignInError:
+def refuse_token(reason: str) -> SignInError:
     return SignInError("access_token_" + "_".join(reason.lower().split()), "", status=401)

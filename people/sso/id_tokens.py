@@ -31,7 +31,7 @@ def key_id(token: str) -> str | None:
     return kid if isinstance(kid, str) else None
 
 
-def verified(
+def verify_id_token(
     token: str,
     keys: Sequence[Mapping[str, Any]],
     *,
@@ -54,9 +54,9 @@ def verified(
             options={"require": REQUIRED_CLAIMS},
         )
     except jwt.InvalidSignatureError as error:
-        raise _refused("signature") from error
+        raise _refuse_token("signature") from error
     except jwt.PyJWTError as error:
-        raise _refused(type(error).__name__) from error
+        raise _refuse_token(type(error).__name__) from error
     _check_claims(claims, issuer, client_id, nonce, now)
     return claims
 
@@ -64,21 +64,21 @@ def verified(
 def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce: str, now: float) -> None:
     # The library does not check these claims, or is less strict.
     if claims["iss"] != issuer:
-        raise _refused("issuer")
+        raise _refuse_token("issuer")
     audience = claims["aud"]
     # A token for several audiences has to name this client as its authorized party.
     has_other_audiences = isinstance(audience, list) and len(audience) > 1
     if claims.get("azp", None if has_other_audiences else client_id) != client_id:
-        raise _refused("authorized party")
+        raise _refuse_token("authorized party")
     if claims["nonce"] != nonce:
-        raise _refused("nonce")
+        raise _refuse_token("nonce")
     times = [claims["iat"], claims["exp"]]
     if not all(map(is_time, times)):
-        raise _refused("times")
+        raise _refuse_token("times")
     if now - claims["iat"] > MAX_AGE_SECONDS:
-        raise _refused("age")
+        raise _refuse_token("age")
     if not is_subject(claims["sub"]):
-        raise _refused("subject")
+        raise _refuse_token("subject")
 
 
 def is_time(value: object) -> bool:
@@ -92,11 +92,11 @@ def is_subject(value: object) -> bool:
 
 def read_header(token: str) -> dict[str, Any]:
     if len(token) > MAX_TOKEN_LENGTH:
-        raise _refused("length")
+        raise _refuse_token("length")
     try:
         return jwt.get_unverified_header(token)
     except jwt.PyJWTError as error:
-        raise _refused("form") from error
+        raise _refuse_token("form") from error
 
 
 def key_for(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
@@ -104,7 +104,7 @@ def key_for(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any
     algorithm = header.get("alg")
     # A reader has to support the extensions that `crit` names (RFC 7515, 4.1.11); none is supported here.
     if algorithm not in KEY_TYPES or "crit" in header:
-        raise _refused("algorithm")
+        raise _refuse_token("algorithm")
     candidates = [
         key
         for key in keys
@@ -118,17 +118,17 @@ def key_for(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any
     ]
     # If several keys fit, the token has to name one; otherwise any of them would verify it.
     if len(candidates) != 1:
-        raise _refused("key")
+        raise _refuse_token("key")
     try:
         key = jwt.PyJWK(dict(candidates[0]), algorithm).key
     except jwt.PyJWTError as error:
-        raise _refused("key") from error
+        raise _refuse_token("key") from error
     if algorithm == "RS256" and key.key_size < MIN_RSA_BITS:
-        raise _refused("key")
+        raise _refuse_token("key")
     return key
 
 
-def _refused(reason: str) -> SignInError:
+def _refuse_token(reason: str) -> SignInError:
     # All faults have the same sentence, so that an attacker learns nothing; the log has the code.
     code = "id_token_" + "_".join(reason.lower().split())
     return SignInError(

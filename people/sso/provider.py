@@ -75,7 +75,7 @@ class _CacheEntry:
 _cache: dict[str, _CacheEntry] = {}
 
 
-def configured() -> Provider | None:
+def configured_provider() -> Provider | None:
     if settings.OIDC is None:
         return None
     values = dict(settings.OIDC)

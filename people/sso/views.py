@@ -49,7 +49,7 @@ def start(request: HttpRequest) -> HttpResponse:
         next_address, {request.get_host()}, require_https=request.is_secure()
     )
     try:
-        return redirect(_address(request, _configured(), after=next_address if is_local else ""))
+        return redirect(_address(request, _require_provider(), after=next_address if is_local else ""))
     except SignInError as error:
         return _problem(request, error)
 
@@ -59,7 +59,7 @@ def start(request: HttpRequest) -> HttpResponse:
 def link(request: HttpRequest) -> HttpResponse:
     """Link the user's account with an identity. The password proves that the screen was not left unlocked."""
     # The last step is a link, because the security policy forbids a form to redirect to another site.
-    idp = _configured()
+    idp = _require_provider()
     form = LinkForm(request, request.POST or None)
     address = ""
     if request.method == "POST" and form.is_valid():
@@ -77,7 +77,7 @@ def link(request: HttpRequest) -> HttpResponse:
 @require_safe
 @sensitive_variables("code", "token")
 def done(request: HttpRequest) -> HttpResponse:
-    idp = _configured()
+    idp = _require_provider()
     try:
         pending: dict[str, Any] = request.session.get(PENDING, {})
         sign_in: dict[str, Any] | None = pending.pop(request.GET.get("state", ""), None)
@@ -112,7 +112,7 @@ def done(request: HttpRequest) -> HttpResponse:
 @public
 def sign_out(request: HttpRequest) -> HttpResponse:
     """Sign the user out, and link to the provider's sign-out if the user signed in there."""
-    idp = provider.configured()
+    idp = provider.configured_provider()
     used_provider = idp is not None and request.session.get(SIGN_IN_ISSUER) == idp.issuer
     logout(request)
     if idp is None or not used_provider:
@@ -128,8 +128,8 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return render(request, "people/signed_out.html", {"address": address, "provider": idp})
 
 
-def _configured() -> provider.Provider:
-    if idp := provider.configured():
+def _require_provider() -> provider.Provider:
+    if idp := provider.configured_provider():
         return idp
     raise Http404
 
@@ -179,7 +179,7 @@ def _claims(request: HttpRequest, idp: provider.Provider, sign_in: dict[str, Any
         redirect_uri=public_url(reverse("single-sign-on-done"), request),
         verifier=sign_in["verifier"],
     )
-    return id_tokens.verified(
+    return id_tokens.verify_id_token(
         token,
         provider.keys(idp, key_id=id_tokens.key_id(token)),
         issuer=idp.issuer,

@@ -24,7 +24,15 @@ from protocols.a2t.recognition import RECOGNITION
 from protocols.base import Protocol, Session, Setting
 from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
-from protocols.list_pages import Item, ItemPage, KnownPages, Note, NothingKnown, Rejected, UnreadableItemError
+from protocols.list_pages import (
+    Item,
+    ItemPage,
+    KnownPages,
+    NoKnownPages,
+    Note,
+    RejectedItem,
+    UnreadableItemError,
+)
 from protocols.signature import Signature
 
 _ETAG = re.compile(r"[\x21-\x7e]{1,200}")
@@ -98,11 +106,11 @@ class A2T(Protocol):
     def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         path = _tools(session) + wire.versions_path(tool_id)
         try:
-            for page in self._pages(session, path, NothingKnown(), is_listing=False):
+            for page in self._pages(session, path, NoKnownPages(), is_listing=False):
                 # Versions of other tools are rejected.
                 strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
                 message = "The list of versions of another tool contains it."
-                rejected = [Rejected(item.tool_id, "WRONG_TOOL", message) for item in strays]
+                rejected = [RejectedItem(item.tool_id, "WRONG_TOOL", message) for item in strays]
                 items = [item for item in page.items if item not in strays]
                 yield replace(page, items=items, rejected=[*page.rejected, *rejected])
         except RefusedError as error:
@@ -159,7 +167,7 @@ def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> ItemPage
     document = strict_json.require_list(reply)
     entries, after, notes = _read_list(document.value)
     items, refused = paging.sort_entries(document, entries, partial(_identified, is_listing=is_listing))
-    rejected = [Rejected(_tool_name(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
+    rejected = [RejectedItem(_tool_name(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
     if after in (None, ""):
         after = None
     else:

@@ -32,7 +32,7 @@ from protocols.list_pages import (
     ItemPage,
     KnownPages,
     Note,
-    Rejected,
+    RejectedItem,
     UnreadableItemError,
     WantedCredential,
 )
@@ -251,21 +251,21 @@ def _request(tool_id: str, signature: Signature, arguments: Mapping[str, Any]) -
 
 def _read_agents(
     session: Session, entries: Sequence[Any], outage: _Outage
-) -> tuple[list[Item], list[Rejected]]:
+) -> tuple[list[Item], list[RejectedItem]]:
     items: list[Item] = []
-    rejected: list[Rejected] = []
+    rejected: list[RejectedItem] = []
     for number, entry in enumerate(entries, start=1):
         try:
             items.append(_read_agent(session, agent_id_of(entry), entry))
             outage.length = 0
         except UnreadableItemError as error:
-            rejected.append(Rejected(name_of_entry(entry, number), error.code, error.reason))
+            rejected.append(RejectedItem(name_of_entry(entry, number), error.code, error.reason))
         except ProtocolError as error:
             outage.length += isinstance(error, UnavailableError)
             if outage.length >= MAX_UNAVAILABLE_IN_A_ROW:
                 raise
             reason = f"Its descriptor cannot be read: {error.message}"
-            rejected.append(Rejected(name_of_entry(entry, number), "NO_DESCRIPTOR", reason))
+            rejected.append(RejectedItem(name_of_entry(entry, number), "NO_DESCRIPTOR", reason))
     return items, rejected
 
 

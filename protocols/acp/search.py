@@ -95,7 +95,7 @@ class AgentSearch:
         document = strict_json.require_list(reply)
         if not isinstance(document.value, list):
             raise ProtocolViolationError("SHAPE", "The reply is not an array of agents.")
-        return [_storable(document, entry) for entry in paging.counted(document.value)]
+        return [_storable(document, entry) for entry in paging.check_item_count(document.value)]
 
 
 def agent_id_of(entry: object) -> str:

@@ -151,7 +151,7 @@ def _body(reply: Reply) -> AnswerDocument:
     is_text = kind.startswith("text/") or kind.endswith(("/xml", "+xml"))
     if not (is_text and reply.body.strip()):
         return AnswerDocument({})
-    return strict_json.repaired({"body": reply.body.decode(errors="replace")})
+    return strict_json.repair_value({"body": reply.body.decode(errors="replace")})
 
 
 def _vendor_code(reply: Reply) -> object:

@@ -32,9 +32,9 @@ from protocols.list_pages import (
     Item,
     ItemPage,
     KnownPages,
+    NoKnownPages,
     Note,
-    NothingKnown,
-    Rejected,
+    RejectedItem,
     UnreadableItemError,
 )
 from protocols.mcp import calls as mcp_calls
@@ -252,7 +252,7 @@ class _List:
             raise ProtocolViolationError("SHAPE", reason)
         items, refused = paging.sort_entries(answer.document, entries, self.identify)
         rejected = [
-            Rejected(self.id_of_entry(r.entry, r.number), r.error.code, r.error.reason) for r in refused
+            RejectedItem(self.id_of_entry(r.entry, r.number), r.error.code, r.error.reason) for r in refused
         ]
         # Since 2026-07-28 an empty cursor is a cursor (server/utilities/pagination). Earlier servers mean no
         # cursor.
@@ -381,7 +381,7 @@ def _find_item(transport: Transport, tool_id: str) -> Item:
     item_ids: set[str] = set()
     context_list = context.list_of_id(tool_id)
     for page in _list_pages(
-        transport, NothingKnown(), _List.of_context(context_list) if context_list else TOOLS
+        transport, NoKnownPages(), _List.of_context(context_list) if context_list else TOOLS
     ):
         for item in page.items:
             if item.tool_id == tool_id:

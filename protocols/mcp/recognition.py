@@ -12,7 +12,7 @@ from protocols.recognition import (
     Probe,
     Recognition,
     RecognizedServer,
-    below,
+    address_below,
     name_in,
     path_of,
     wants_credential,
@@ -25,7 +25,7 @@ _NUMBER = 1
 def probes(address: str) -> Sequence[Probe]:
     probe = _probe(address, is_guess=False)
     is_usual = path_of(address).endswith(_PLACE)
-    return [probe] if is_usual else [probe, _probe(below(address, _PLACE), is_guess=True)]
+    return [probe] if is_usual else [probe, _probe(address_below(address, _PLACE), is_guess=True)]
 
 
 def _probe(address: str, *, is_guess: bool) -> Probe:

@@ -286,7 +286,7 @@ class SentRequest:
         return events.until(has_come)
 
     def _pass_on(self, method: object, params: Mapping[str, Any]) -> None:
-        params = strict_json.repaired(params).value
+        params = strict_json.repair_value(params).value
         if method == "notifications/progress":
             event = {name: params[name] for name in ("progress", "total", "message") if name in params}
             self.session.pass_on({"progress": event})
@@ -338,7 +338,7 @@ def unauthorized(reply: Reply, host: str) -> RefusedError:
     challenge = reply.headers.get("www-authenticate", "")
     scope = printable(challenges.scope_asked(challenge), 300)
     scope_text = f" It asks for the scope “{scope}”." if scope else ""
-    where = printable(challenges.challenged(challenge, "resource_metadata"), 300)
+    where = printable(challenges.challenge_parameter(challenge, "resource_metadata"), 300)
     more = f" How to get one: {where}" if where else ""
     message = f"{host} wants a credential that may do this ({reply.status}).{scope_text}{more}"
     return RefusedError("AUTH", message, challenge=challenge)

@@ -150,7 +150,7 @@ def answers(message: Mapping[str, Any], number: int) -> bool:
 
 def rpc_error(error: object, status: int, host: str) -> RpcError:
     if json_parts.find_broken(error):
-        error = strict_json.repaired(error).value
+        error = strict_json.repair_value(error).value
     number = error.get("code") if isinstance(error, dict) else None
     if not isinstance(error, dict) or type(number) is not int:
         raise shape_error("its error has no code", host)

@@ -15,7 +15,7 @@ from core.translatable import mark as _
 from protocols.base import Protocol, Session, Setting
 from protocols.call_outcome import CallError, Outcome
 from protocols.calls import outcomes
-from protocols.list_pages import Item, ItemPage, KnownPages, Note, Rejected, UnreadableItemError
+from protocols.list_pages import Item, ItemPage, KnownPages, Note, RejectedItem, UnreadableItemError
 from protocols.openapi import audience_form, contents, holes
 from protocols.openapi import document as openapi_document
 from protocols.openapi import request as openapi_request
@@ -113,7 +113,7 @@ class OpenApi(Protocol):
                 try:
                     items.append(_item(document, operation))
                 except UnreadableItemError as error:
-                    rejected.append(Rejected(operation.tool_id, error.code, error.reason))
+                    rejected.append(RejectedItem(operation.tool_id, error.code, error.reason))
             after = start + PAGE_SIZE
             yield ItemPage(
                 items=items,

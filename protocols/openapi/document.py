@@ -100,7 +100,7 @@ class OpenApiDocument:
         match = _REVISION.match(str(root.get("openapi")))
         self.revision = int(match[1]) if match else 0  # the number after `3.`
         self.is_suspect = is_suspect
-        self.operations = paging.counted(list(_operations(root)))
+        self.operations = paging.check_item_count(list(_operations(root)))
         if not self.operations and (webhooks := _object(root.get("webhooks"))):
             raise RefusedError(
                 "WEBHOOKS_ONLY",

@@ -12,8 +12,8 @@ from protocols.recognition import (
     Probe,
     Recognition,
     RecognizedServer,
+    address_below,
     at_origin,
-    below,
     name_in,
     path_of,
     wants_credential,
@@ -30,7 +30,7 @@ def probes(address: str) -> Sequence[Probe]:
     probe = Probe(address, headers=headers)
     if path_of(address).endswith(_ENDINGS):
         return [probe]
-    guesses = [*(below(address, place) for place in _PLACES), at_origin(address, _PLACES[0])]
+    guesses = [*(address_below(address, place) for place in _PLACES), at_origin(address, _PLACES[0])]
     return [probe, *(Probe(each, headers=headers, is_guess=True) for each in dict.fromkeys(guesses))]
 
 

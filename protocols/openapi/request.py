@@ -434,7 +434,7 @@ def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list
     if kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml")):
         is_page = kind in ("text/html", "application/xhtml+xml")
         notes = [Note("WEB_PAGE", "The tool answered a web page. Is a login needed?")] if is_page else []
-        answer = strict_json.repaired({"result": reply.body.decode(errors="replace")})
+        answer = strict_json.repair_value({"result": reply.body.decode(errors="replace")})
         return answer.value, [*notes, *outcomes.notes_on(answer)]
     size = f"{len(reply.body):,} bytes of {printable(kind, 60)}"
     return {}, [Note("BINARY_REPLY", f"The tool answered {size}, which are not shown.")]

@@ -26,7 +26,7 @@ from protocols import members, paging
 from protocols.base import Needs, Protocol, Session, Setting
 from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
-from protocols.list_pages import Item, ItemPage, KnownPages, Note, Rejected, UnreadableItemError
+from protocols.list_pages import Item, ItemPage, KnownPages, Note, RejectedItem, UnreadableItemError
 from protocols.oxp import calls as oxp_calls
 from protocols.oxp import document as oxp_document
 from protocols.oxp import wire
@@ -45,7 +45,7 @@ class _Listing:
     """The whole list, which may contain several versions of one tool."""
 
     items: Sequence[Item]
-    rejected: Sequence[Rejected]
+    rejected: Sequence[RejectedItem]
     body_digest: str
     notes: Sequence[Note]
 
@@ -63,7 +63,7 @@ class _Listing:
                     oxp_document.read_signature(newest.document or {})
                 except UnreadableItemError as error:
                     name = f"{newest.tool_id}@{newest.label}"
-                    rejected.append(Rejected(name, error.code, error.reason))
+                    rejected.append(RejectedItem(name, error.code, error.reason))
                     remaining = remaining[1:]
                 else:
                     break
@@ -312,7 +312,7 @@ def _listing(session: Session, reply: Reply) -> _Listing:
     items, refused = paging.sort_entries(partial_document, entries, _identified)
     readable_tools = {item.tool_id for item in items}
     rejected = [
-        Rejected(_entry_name(row.entry, row.number, readable_tools), row.error.code, row.error.reason)
+        RejectedItem(_entry_name(row.entry, row.number, readable_tools), row.error.code, row.error.reason)
         for row in refused
     ]
     notes = [*([_BARE_ARRAY] if isinstance(document, list) else []), *oxp_calls.note_other_version(reply)]

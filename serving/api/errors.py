@@ -14,7 +14,7 @@ from designer.models import Release
 from people.api.generics import GenericAPIView
 from serving.api.invoke import NAME
 from serving.calls import released_version
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 
 
 class ErrorKindOutput(serializers.Serializer[Any]):
@@ -52,7 +52,7 @@ class ReleaseErrors(GenericAPIView[Release]):
 
     @extend_schema(operation_id="agents_releases_tools_errors", parameters=[NUMBER, NAME])
     def get(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
-        tool = sealed(find_release(request, slug, number)).tool(name, "" if sub == slug else sub)
+        tool = load_sealed_release(find_release(request, slug, number)).tool(name, "" if sub == slug else sub)
         if tool is None:
             raise Http404
         declared: Any = ()

@@ -29,7 +29,7 @@ from protocols.acp.server.runs import MAX_MARK_LENGTH
 from protocols.base import ThreadState
 from serving import streams, threads
 from serving.calls import Answer, CallRequest, runtime_of
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 from serving.serve import acp_abilities
 from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of
 from serving.stored_calls import find_calls_with_ids, threads_of
@@ -42,7 +42,7 @@ class ACPRelease(ServedRelease):
 
     def agents(self) -> Sequence[ServedAgent]:
         key = ("acp", self.release.pk, self.sub_agent)
-        return sealed(self.release).derived(key, self._load_agents)
+        return load_sealed_release(self.release).derived(key, self._load_agents)
 
     def _load_agents(self) -> list[ServedAgent]:
         documents, node = msgspec.json.decode(self.exported())["tools"], self.node
@@ -73,7 +73,7 @@ class ACPRelease(ServedRelease):
         if thread and not self.has_thread(thread):
             if request.creates_thread:
                 self.begin_thread(thread)
-            elif call_id is None or self._made_with(call_id) is None:
+            elif call_id is None or self._find_call_with(call_id) is None:
                 raise Http404
         recipient = Recipient(request.webhook, run_of=request.agent.agent_id) if request.webhook else None
         call_request = CallRequest(
@@ -94,7 +94,7 @@ class ACPRelease(ServedRelease):
 
     def find_run(self, mark: str) -> ServedRun | None:
         call_id = _id_of_marked(mark)
-        call = self._made_with(call_id) if call_id else None
+        call = self._find_call_with(call_id) if call_id else None
         try:
             return self.read_run(call.key) if call else None
         except Http404:
@@ -133,7 +133,7 @@ class ACPRelease(ServedRelease):
         """Return whether the request repeats the answer that created `call`: its client did not get the
         reply."""
         question_ids = [ask.id for ask in before.decoded().asks]
-        repeated = self._made_with(_id_of_step(before, call_name))
+        repeated = self._find_call_with(_id_of_step(before, call_name))
         return repeated == call and call.answers == answers(question_ids)
 
     def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[ServedRun]:
@@ -223,7 +223,7 @@ class ACPRelease(ServedRelease):
     def _thread_row(self, key: uuid.UUID) -> ThreadRow:
         return get_object_or_404(self._threads(), key=key)
 
-    def _made_with(self, call_id: ClientCallId) -> Call | None:
+    def _find_call_with(self, call_id: ClientCallId) -> Call | None:
         """Return this key's call with the id that its client chose."""
         return find_calls_with_ids(
             [call_id], self.calls(), actor=self.caller.user, key=self.caller.key

@@ -61,7 +61,7 @@ def _interrupts(
         return list(interrupts(version.decoded()).values())
     activity = bound_tools.version_of(resolution)
     if activity:
-        reached = reach.reached([activity])[activity.pk]
+        reached = reach.find_reach([activity])[activity.pk]
         asks_itself = any(kinds.get(row.kind).may_ask(row.config) for row in reached.versions)
         may_ask = asks_itself or any(map(_vendor_may_ask, reached.tools))
     else:

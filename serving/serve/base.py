@@ -44,7 +44,7 @@ from protocols.server import (
 )
 from serving import calls, stored_calls, streams
 from serving.calls import Answer, CallRequest
-from serving.released_documents import derived, sealed, wires
+from serving.released_documents import derive_from_tool, load_sealed_release, wires
 from serving.streams import CallStream
 
 
@@ -126,14 +126,14 @@ class ServedRelease:
 
     def visible_document(self) -> ReleaseDocument:
         """Return what a model sees: tools, with transfers among them, and procedures."""
-        document = sealed(self.release).visible_document(self.sub_agent)
+        document = load_sealed_release(self.release).visible_document(self.sub_agent)
         if document is None:
             raise Http404
         return document
 
     def full_document(self) -> ReleaseDocument:
         """Return the release with all agents of its tree."""
-        return sealed(self.release).document
+        return load_sealed_release(self.release).document
 
     @property
     def node(self) -> int:
@@ -336,7 +336,7 @@ def _declared_outputs(answer: Answer) -> DeclaredOutputs:
             describes_object=tool.outputs_rest is not None,
         )
 
-    return derived(tool, ("declared outputs", format_), make)
+    return derive_from_tool(tool, ("declared outputs", format_), make)
 
 
 def note_refusal(caller: Caller, *, agent: str, tool: str) -> None:

@@ -13,7 +13,7 @@ from designer.exports.parts import tools_in
 from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions, numbering
 from protocols.server import ServedTool, ServedVersion
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 from serving.serve.base import ServedRelease
 
 
@@ -48,27 +48,27 @@ class VersionedRelease(ServedRelease, ABC):
     def find_version(self, version: ServedVersion) -> tuple["VersionedRelease", ServedTool] | None:
         """Return this release if it contains the version, else the newest release before it that does."""
         row: EffectiveVersion = version.key
-        if tool := _with(row, self.tools()):
+        if tool := _tool_of_version(row, self.tools()):
             return self, tool
         release = effective_versions.release_with(row, self.release)
         if release is None:
             return None
-        nodes = sealed(release).document.nodes
+        nodes = load_sealed_release(release).document.nodes
         # A sub-agent may have had another slug then.
         slug = next(node.slug for node in nodes if (node.id or release.agent_id) == row.node)
         sub_agent = "" if row.node == release.agent_id else slug
         older = replace(self, release=release, sub_agent=sub_agent)
-        tool = _with(row, older.tools())
+        tool = _tool_of_version(row, older.tools())
         return (older, tool) if tool else None
 
     @property
     def _agent_tools(self) -> AgentTools:
         """Return the tools of an agent. Raises Http404 if it does not exist."""
         key = ("shown", self.release.pk, self.sub_agent, self.format_name)
-        return sealed(self.release).derived(key, self._load_agent_tools)
+        return load_sealed_release(self.release).derived(key, self._load_agent_tools)
 
     def _load_agent_tools(self) -> AgentTools:
-        document, format_ = sealed(self.release).document, exports.get(self.format_name)
+        document, format_ = load_sealed_release(self.release).document, exports.get(self.format_name)
         agent = document.for_agent(self.sub_agent)
         if agent is None:
             raise Http404
@@ -100,5 +100,5 @@ class VersionedRelease(ServedRelease, ABC):
         return ServedVersion(*self.name_of(row), row)
 
 
-def _with(row: EffectiveVersion, tools: Iterable[ServedTool]) -> ServedTool | None:
+def _tool_of_version(row: EffectiveVersion, tools: Iterable[ServedTool]) -> ServedTool | None:
     return next((tool for tool in tools if tool.version.key.pk == row.pk), None)

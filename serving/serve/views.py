@@ -31,7 +31,7 @@ from people.models import Role
 from people.permissions import allows, public, reason_against
 from protocols.server import Refusal, Server, ServerReply, ServerRequest, json_reply
 from serving import serve as served
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 from serving.serve.base import Caller, ServedRelease, note_refusal, refusal_of
 
 _keys = ReleaseAuthentication()
@@ -168,7 +168,7 @@ def _open_release(
         raise
     # Checked here for all protocols: some answer without reading the document, and a receipt names the
     # sub-agent.
-    if sub and sealed(release).visible_document(sub) is None:
+    if sub and load_sealed_release(release).visible_document(sub) is None:
         note_refusal(caller, agent=slug, tool="")
         raise Http404
     site = public_url("/", request).rstrip("/")

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
-from catalog.models.calls import Attempt, Result, Sent, StoredQuestion
+from catalog.models.calls import Attempt, RecordedExchange, Result, StoredQuestion
 from catalog.notifications import webhooks
 from catalog.notifications.models import Delivery, Event, Notice
 from catalog.tools import definitions
@@ -255,7 +255,7 @@ def _calls(tool, actor) -> int:
         requesting.request_call(tool.current, actor=actor, arguments={"city": city})
         for city in ("Oslo", "Rome")
     )
-    exchange = Sent(
+    exchange = RecordedExchange(
         "POST", "http://127.0.0.1:9000/", {"X-A": "b"}, "{}", 200, {"X-B": "c"}, '{"sky": "fair"}'
     )
     rows = [{"day": "Monday", "sky": "fair"}, {"day": "Tuesday", "sky": "rain"}]

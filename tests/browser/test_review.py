@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from catalog.models import Finding
 from catalog.rules import inspection
-from core.invisible_characters import hidden, name_of
+from core.invisible_characters import find_hidden, name_of
 from people.models import Role
 from tests.browser.conftest import PHONE
 from tests.factories import make_endpoint, make_signature, make_tool
@@ -50,7 +50,7 @@ ATTACKS = {
 def as_read(words: str) -> list[str]:
     """The text expected on the page: the plain pieces, and a chip for each hidden piece between them."""
     pieces, position = [], 0
-    for hidden_part in hidden(words):
+    for hidden_part in find_hidden(words):
         pieces.append(words[position : hidden_part.start])
         if hidden_part.kind.code != "TAG_CHARACTERS":
             pieces += [name_of(word) for word in words[hidden_part.start : hidden_part.end]]
@@ -88,14 +88,18 @@ def test_the_reviewer_reads_what_thirty_attacks_hide(open_browser):
         texts[name] = page.locator("article").evaluate("node => node.textContent")
     inbox_text = page.locator("[data-inbox]").evaluate("node => node.textContent")
     assert [
-        hidden_part.kind.code for hidden_part in hidden(inbox_text) if hidden_part.kind.severity == "high"
+        hidden_part.kind.code
+        for hidden_part in find_hidden(inbox_text)
+        if hidden_part.kind.severity == "high"
     ] == []
     wrong = {}
     for name, words in ATTACKS.items():
         text = texts.get(name, "")
         flat = " ".join(text.replace("·", " ").replace("↵", " ").replace("⇥", " ").split())
         missing = [piece for piece in as_read(words) if piece not in flat]
-        raw = [hidden_part.kind.code for hidden_part in hidden(text) if hidden_part.kind.severity == "high"]
+        raw = [
+            hidden_part.kind.code for hidden_part in find_hidden(text) if hidden_part.kind.severity == "high"
+        ]
         if missing or raw:
             wrong[name] = (missing, raw, flat[:300])
     assert wrong == {}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import protocols
 from catalog.token_estimate import estimate_tokens, tokens_of
 from designer import exports
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from tests.designer import strategies
 from tests.designer.exports import real_tools
 from tests.factories import make_parameter, make_signature
@@ -28,7 +28,7 @@ def recorded(protocol):
     speaker = protocol(scene.get("settings"))
     return [
         speaker.read(item.document)
-        for page in speaker.enumerate(session, NothingKnown())
+        for page in speaker.enumerate(session, NoKnownPages())
         for item in page.items
     ]
 

@@ -9,7 +9,7 @@ from core.outbound.session import HttpSession
 from demo import VENDORS
 from demo.openapi_server import DOCUMENT_PATH, OpenApiServer
 from demo.workshop import DOCUMENT, KEY, Workshop
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from protocols.openapi.client import OpenApi
 
 VENDOR = next(vendor for vendor in VENDORS if vendor.slug == "hubwright")
@@ -38,7 +38,7 @@ def session(server):
 
 @pytest.fixture
 def tools(session):
-    pages = OpenApi().enumerate(session, NothingKnown())
+    pages = OpenApi().enumerate(session, NoKnownPages())
     return {item.tool_id: OpenApi().read(item.document) for page in pages for item in page.items}
 
 

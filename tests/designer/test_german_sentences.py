@@ -8,7 +8,7 @@ from catalog.rules import retries
 from catalog.tools import definitions
 from core import translating
 from core.translatable import Count, Wording, first_sentences
-from core.translating import translated
+from core.translating import translate
 from designer.environments import mocks
 from designer.models import Agent, Pin, Release, TokenLimit, Tuning
 from designer.pins import tunings
@@ -45,7 +45,7 @@ def german_text_of(page) -> str:
 
 def in_german(sentence: str) -> str:
     with translation.override("de"):
-        return translated(sentence)
+        return translate(sentence)
 
 
 def large_agent() -> Agent:

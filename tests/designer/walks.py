@@ -21,7 +21,16 @@ from core.errors import DomainError
 from designer.models import Pin
 from designer.pins import pinned_signatures, pins, tunings
 from designer.signatures.effective import Effective
-from designer.signatures.words import EFFECTS, NOTHING, Path, Words, from_members, members, merged, of_vendor
+from designer.signatures.words import (
+    EFFECTS,
+    NOTHING,
+    Path,
+    Words,
+    from_members,
+    members,
+    merge_words,
+    of_vendor,
+)
 from people.models import Role
 from protocols.signature import Signature
 from tests.factories import make_agent, make_endpoint, make_user
@@ -118,11 +127,11 @@ class Walks:
             rows = cursor.fetchone()
         words, shown_signatures, stale = {}, {}, {}
         numbers = {tool.pk: number for number, tool in self.tools.items()}
-        for pin in pinned_signatures.pinned([self.agent]).select_related("tool__current"):
+        for pin in pinned_signatures.pins_of_agents([self.agent]).select_related("tool__current"):
             number, tool = numbers[pin.tool_id], pin.tool
             catalog = pinned_signatures.words_about(tool)
             words[f"tool {number}"] = members(catalog)
-            words[f"pin {number}"] = members(merged(catalog, pinned_signatures.words_about(pin)))
+            words[f"pin {number}"] = members(merge_words(catalog, pinned_signatures.words_about(pin)))
             shown_signatures[f"pin {number}"] = pinned_signatures.effective_of(pin)
             stale[f"pin {number}"] = {stale_text.path for stale_text in pinned_signatures.stale_of(pin)}
             about = tunings.stale_of(getattr(tool, "tuning", None), tool.current.decoded())
@@ -132,7 +141,7 @@ class Walks:
     def _stale_words_of(self, tool: Tool, number: int) -> set[Path]:
         """Compute it from the vendor's documents, not from the rows of the product."""
         row = tunings.tuning_of(tool)
-        replaced = members(tunings.replaced_of(row))
+        replaced = members(tunings.replaced_words(row))
         earlier_document = self.earlier[number][-1]
         now: dict[Path, Any] = {
             ("description",): earlier_document["description"],

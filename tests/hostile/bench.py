@@ -20,7 +20,7 @@ from core.outbound.limits import DEFAULT_LIMITS, KIB, Limits
 from designer.models import Pin
 from designer.pins import pins
 from people.models import Role, User
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from tests.factories import make_agent, make_endpoint, make_pin
 from tests.hostile.dialects import Dialect
 from tests.hostile.shop import Shop
@@ -108,7 +108,7 @@ class Bench:
         protocol = protocols.get(self.dialect.name)(self.endpoint.settings)
         try:
             with sessions.open_session(self.endpoint, limits=limits) as session:
-                for page in protocol.enumerate(session, NothingKnown()):
+                for page in protocol.enumerate(session, NoKnownPages()):
                     del page
         except ProtocolError as error:
             return error.code, error.message

@@ -12,7 +12,7 @@ import protocols
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
 from core.outbound.session import HttpSession
-from protocols.list_pages import NothingKnown, UnreadableItemError
+from protocols.list_pages import NoKnownPages, UnreadableItemError
 
 
 def largest_mb() -> int:
@@ -25,7 +25,7 @@ def read_list(protocol: str, url: str) -> str:
     protocol_client = protocols.get(protocol)({})
     try:
         with HttpSession(url, policy=Policy.parse("127.0.0.0/8")) as session:
-            for page in protocol_client.enumerate(session, NothingKnown()):
+            for page in protocol_client.enumerate(session, NoKnownPages()):
                 for item in page.items[:100]:
                     try:
                         protocol_client.read(item.document or {})

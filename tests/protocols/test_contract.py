@@ -20,7 +20,7 @@ from execution.calls.checks import ArgumentsError
 from people.models import Role
 from protocols import signature
 from protocols.base import Protocol
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from tests.factories import make_endpoint, make_tool, make_user
 from tests.protocols.toy.client import Toy
 from tests.scripted import Exchange, ScriptedSession
@@ -54,7 +54,7 @@ class Scene:
             self.signature = self.protocol.read(recorded["signature"])
 
     def pages(self, max_pages=50):
-        return list(islice(self.protocol.enumerate(self.session, NothingKnown()), max_pages))
+        return list(islice(self.protocol.enumerate(self.session, NoKnownPages()), max_pages))
 
     def invoke(self):
         return self.protocol.invoke(self.session, self.tool_id, self.label, self.signature, self.arguments)
@@ -93,7 +93,7 @@ def test_listing_is_read_page_by_page_to_its_end(protocol):
 
 def test_next_page_is_asked_for_only_when_it_is_wanted(protocol):
     scene = Scene(protocol, "list")
-    next(scene.protocol.enumerate(scene.session, NothingKnown()))
+    next(scene.protocol.enumerate(scene.session, NoKnownPages()))
     assert bool(scene.session.left) == (scene.expected["pages"] > 1)
 
 
@@ -136,7 +136,7 @@ def test_reply_that_is_not_json_ends_the_listing_there(protocol):
     scene = Scene(protocol, "not_json")
     before = []
     with pytest.raises(ProtocolViolationError) as caught:
-        before.extend(scene.protocol.enumerate(scene.session, NothingKnown()))
+        before.extend(scene.protocol.enumerate(scene.session, NoKnownPages()))
     assert listed_ids(before) == scene.expected["tools"]
     assert caught.value.code == scene.expected["code"]
 

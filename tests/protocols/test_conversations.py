@@ -17,7 +17,7 @@ from protocols.acp.client import ACP
 from protocols.acp.server.server import ACPServer
 from protocols.base import Context
 from protocols.call_outcome import Ask
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from protocols.mcp.client import MCP
 from protocols.mcp.eras import HANDSHAKE_ERA, MODERN_ERA
 from protocols.mcp.server.release import Argument, ContextItem
@@ -92,7 +92,7 @@ def talk(pair, release, **options):
 
 
 def enumerated(session, client):
-    pages = list(client.enumerate(session, NothingKnown()))
+    pages = list(client.enumerate(session, NoKnownPages()))
     assert [entry for page in pages for entry in (*page.rejected, *page.notes)] == []
     return pages
 
@@ -133,7 +133,7 @@ def test_a_list_is_read_page_by_page():
 def test_a_cursor_of_another_list_ends_the_run():
     pair, release = PAIRS["a2t"], PAIRS["a2t"].release()
     with talk(pair, release) as session:
-        pages = A2T({"page_size": 1}).enumerate(session, NothingKnown())
+        pages = A2T({"page_size": 1}).enumerate(session, NoKnownPages())
         next(pages)
         release.list_id = "release 2"
         with pytest.raises(RefusedError) as refused:

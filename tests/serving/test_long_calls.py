@@ -293,7 +293,9 @@ def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode)
     waits, goes_on = threading.Event(), threading.Event()
     turns = rate_limit.turn
     monkeypatch.setattr(lease, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(lease.Held, "sleep", lambda lease, seconds: (waits.set(), lease.session.sleep(60)))
+    monkeypatch.setattr(
+        lease.LeasedCall, "sleep", lambda lease, seconds: (waits.set(), lease.session.sleep(60))
+    )
 
     @contextmanager
     def late_turn(*limits):

@@ -771,7 +771,10 @@ def test_a_user_who_grants_less_keeps_what_works_and_is_asked_for_the_rest(owner
     ],
 )
 def test_which_scopes_a_server_grants(reply_scope, granted):
-    assert token_replies.granted(["openid", "a", "b"], ["own", "a", "b", "openid"], reply_scope) == granted
+    assert (
+        token_replies.granted_scopes(["openid", "a", "b"], ["own", "a", "b", "openid"], reply_scope)
+        == granted
+    )
 
 
 def test_a_grant_from_before_scopes_were_kept_goes_on_while_more_is_asked(owner, vendor, authorization):

@@ -18,7 +18,7 @@ from designer.releases import channels, publishing
 from execution.calls import requesting
 from people.models import Role
 from serving import released_documents
-from serving.released_documents import sealed, wires
+from serving.released_documents import load_sealed_release, wires
 from tests.factories import make_pin, make_user
 from tests.hostile_vendor import HostileVendor, json_reply
 from tests.serving.test_calls import ANSWER, GIVEN, desk_with, runtime, url
@@ -34,10 +34,10 @@ def release():
 
 
 def test_a_release_is_decoded_once(release, django_assert_num_queries):
-    first = sealed(Release.objects.defer("document").get())
+    first = load_sealed_release(Release.objects.defer("document").get())
     again = Release.objects.defer("document").get()
     with django_assert_num_queries(0):
-        assert sealed(again) is first
+        assert load_sealed_release(again) is first
     (tool,) = first.visible_document("").tools
     assert first.tool(tool.signature.name, "") is tool
     assert (first.visible_document("nobody"), first.tool(tool.signature.name, "nobody")) == (None, None)
@@ -45,18 +45,18 @@ def test_a_release_is_decoded_once(release, django_assert_num_queries):
 
 
 def test_the_one_that_is_asked_for_stays_and_others_go(release, monkeypatch):
-    sealed(release)
+    load_sealed_release(release)
     monkeypatch.setattr(released_documents, "MAX_CHARACTERS", len(release.document))
     tunings.tune(release.agent.pins.get(), actor=release.created_by, description="Other words.")
     newer = publishing.publish(release.agent, actor=release.created_by)
-    assert sealed(newer) is sealed(newer)
+    assert load_sealed_release(newer) is load_sealed_release(newer)
     assert list(released_documents._cache) == [newer.digest]
 
 
 def test_what_follows_from_a_release_goes_with_it(release):
-    derived = sealed(release).derived("it", object)
-    assert sealed(release).derived("it", object) is derived
-    tool = sealed(release).visible_document("").tools[0].signature
+    derived = load_sealed_release(release).derived("it", object)
+    assert load_sealed_release(release).derived("it", object) is derived
+    tool = load_sealed_release(release).visible_document("").tools[0].signature
     wires(tool, "mcp")
     number = id(tool)
     assert number in released_documents._derived
@@ -64,7 +64,7 @@ def test_what_follows_from_a_release_goes_with_it(release):
     released_documents._cache.clear()
     gc.collect()
     assert number not in released_documents._derived
-    assert sealed(release).derived("it", object) is not derived
+    assert load_sealed_release(release).derived("it", object) is not derived
 
 
 def test_a_channel_that_moves_is_followed_at_once():

@@ -36,7 +36,7 @@ def document_url(request: HttpRequest | Request) -> str:
     return address if address.startswith("https:") else ""
 
 
-def described(redirect_uri: str, *, authentication: str, scope: str = "") -> dict[str, Any]:
+def client_metadata_document(redirect_uri: str, *, authentication: str, scope: str = "") -> dict[str, Any]:
     """The client metadata of RFC 7591 section 2, with what OpenID Connect adds for native clients."""
     is_web = redirect_uri.startswith("https:")
     metadata = {

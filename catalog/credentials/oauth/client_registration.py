@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 
 from catalog.credentials.oauth import client_metadata, discovery
 from catalog.credentials.oauth.client_metadata import AUTHENTICATION_METHODS, GRANT_TYPES
-from catalog.credentials.oauth.clients import Registered
+from catalog.credentials.oauth.clients import RegisteredClient
 from catalog.credentials.oauth.token_replies import OAuthError, is_number
 from core import strict_json
 from core.encryption import Secret
@@ -121,12 +121,12 @@ _EXPIRED_SECRET: _Fault = (
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 # A placeholder for the future registration, so that the other values can be validated before the request.
 WITH_SECRET = (ClientAuthentication.BASIC, ClientAuthentication.POST)
-NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
+NOT_YET = RegisteredClient("not yet", ClientAuthentication.NONE, None, None)
 
 
 def register_at(
-    offer: Mapping[str, Any], *, redirect_uri: str, save: Callable[[Registered], object]
-) -> Registered:
+    offer: Mapping[str, Any], *, redirect_uri: str, save: Callable[[RegisteredClient], object]
+) -> RegisteredClient:
     """Register at the server of `offer`. Raises DomainError with the reason of the server or of a check."""
     # Tested before the request, because a registered client that cannot be saved could never be used or
     # removed.
@@ -160,10 +160,12 @@ def register_at(
         raise DomainError(error.code, error.message) from None
 
 
-def register(address: str, *, redirect_uri: str, authentication: str, scope: str) -> Registered:
+def register(address: str, *, redirect_uri: str, authentication: str, scope: str) -> RegisteredClient:
     """Register Pegboard at the server. Raises ProtocolError."""
     # Asked once: the server may have made a client although its reply was lost.
-    described = client_metadata.described(redirect_uri, authentication=authentication, scope=scope)
+    described = client_metadata.client_metadata_document(
+        redirect_uri, authentication=authentication, scope=scope
+    )
     try:
         reply = http.post_json(address, described, accept=STATUSES)
         return read_registration(reply, redirect_uri)
@@ -173,7 +175,7 @@ def register(address: str, *, redirect_uri: str, authentication: str, scope: str
         raise
 
 
-def read_registration(reply: Reply, redirect_uri: str) -> Registered:
+def read_registration(reply: Reply, redirect_uri: str) -> RegisteredClient:
     # RFC 7591 section 3.2. Missing members are as requested, and present ones must match. Some servers write
     # null or "" for a missing one.
     host = urlsplit(reply.url).netloc
@@ -201,7 +203,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
         or len(client_id) > MAX_ID_LENGTH
     ):
         raise _odd(_NO_CLIENT_ID, host)
-    return Registered(
+    return RegisteredClient(
         client_id=client_id,
         client_authentication=way,
         secret=secret,

@@ -53,7 +53,7 @@ _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredClient:
     """A registered client. `secret`: None for a public client."""
 
     client_id: str
@@ -103,7 +103,7 @@ def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant
     if credential.kind == OAuthKind.CODE:
         columns.setdefault("resource", url.strip())
     columns |= {name: details.get(name) for name in REGISTERED}
-    grant = Grant(credential=credential, **_tidied(columns))
+    grant = Grant(credential=credential, **_strip_details(columns))
     check(grant)
     return grant
 
@@ -129,7 +129,7 @@ def check(grant: Grant) -> None:
         raise invalid(**faults)
 
 
-def from_registration(registered: Registered) -> tuple[dict[str, Any], str]:
+def from_registration(registered: RegisteredClient) -> tuple[dict[str, Any], str]:
     """Return details and secret of a registered client as the operations accept them. A public client has
     ""."""
     details = {
@@ -149,7 +149,7 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
     """
     before = {name: getattr(grant, name) for name in (*DETAILS, *REGISTERED)}
     new_values = {name: changes[name] for name in DETAILS if changes.get(name) is not None}
-    for name, value in _tidied(new_values).items():
+    for name, value in _strip_details(new_values).items():
         setattr(grant, name, value)
     # A secret for one server must not be sent to another.
     is_elsewhere = _origin_or_none(grant.token_url) != _origin_or_none(before["token_url"])
@@ -228,7 +228,7 @@ def facts(grant: Grant) -> dict[str, Any]:
     return {name: value for name in DETAILS if (value := getattr(grant, name)) not in ("", {}, False)} | times
 
 
-def _tidied(details: Mapping[str, Any]) -> dict[str, Any]:
+def _strip_details(details: Mapping[str, Any]) -> dict[str, Any]:
     tidy = {name: value.strip() if isinstance(value, str) else value for name, value in details.items()}
     if "scope" in tidy:
         tidy["scope"] = " ".join(tidy["scope"].split())
@@ -263,7 +263,7 @@ def why_no_address(address: str) -> str:
         return error.message
     if not _QUERY.fullmatch(query) or len(address) > 2_048:
         return _("The address has characters that a web address cannot hold there.")
-    if name := grant_requests.owned_in(address):
+    if name := grant_requests.reserved_parameter_in(address):
         return _("Take “{name}” out of the address; Pegboard sets it by itself.").format(name=name)
     return ""
 

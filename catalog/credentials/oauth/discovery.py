@@ -22,7 +22,7 @@ from catalog.credentials.oauth.server_metadata import ServerMetadata
 from core import strict_json
 from core.oauth import http
 from core.outbound.addresses import check_url
-from core.outbound.challenges import challenged, scope_asked
+from core.outbound.challenges import challenge_parameter, scope_asked
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -34,7 +34,7 @@ from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.reply import Reply
 from core.outbound.session import HttpSession
 from protocols.base import Protocol
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 
 # A user waits for it, and there are several addresses to try.
 SECONDS = 20.0
@@ -93,7 +93,7 @@ class _ServerDiscovery:
     def look(self, challenge: str) -> Discovery:
         challenge = challenge or self._challenge()
         addresses = metadata.resource_addresses(self.url)
-        if metadata_url := challenged(challenge, "resource_metadata"):
+        if metadata_url := challenge_parameter(challenge, "resource_metadata"):
             if metadata.origin(metadata_url) == metadata.origin(self.url):
                 addresses = [metadata_url]
             else:
@@ -226,6 +226,6 @@ def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tupl
         url, policy=policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR), limits=limits
     ) as session:
         try:
-            return "", next(protocol().enumerate(session, NothingKnown()), None) is not None
+            return "", next(protocol().enumerate(session, NoKnownPages()), None) is not None
         except RefusedError as error:
             return error.challenge, False

@@ -91,7 +91,7 @@ def revocation_form(grant: Grant, secret: Secret | None, fields: Mapping[str, st
     return client.token_form(grant.client_id, method, secret, fields, audience=audience)
 
 
-def owned_in(address: str) -> str:
+def reserved_parameter_in(address: str) -> str:
     """The first parameter in the query of an address that only we may set; "" for none."""
     names = [name for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)]
     return next((name for name in names if name in OWNED), "")

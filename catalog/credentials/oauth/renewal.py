@@ -48,7 +48,7 @@ class CredentialTokens(TokenHolder[Grant]):
         self.renews_with_refresh_token = grant.credential.kind == OAuthKind.CODE
 
     def decrypted(self, column: str) -> Secret:
-        return token_request.decrypted(self.row, column)
+        return token_request.decrypt_column(self.row, column)
 
     def request_fields(self) -> tuple[Mapping[str, str], list[Secret]]:
         if not self.renews_with_refresh_token:

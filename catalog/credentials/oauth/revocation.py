@@ -65,7 +65,7 @@ class Revocation:
         try:
             http.post_form(self.address, first, accept=TOLD, seconds=SECONDS)
         except ProtocolError as error:
-            return token_replies.without(error, self.sent).message
+            return token_replies.remove_secrets(error, self.sent).message
         # A server that revokes the refresh token revokes the others too (RFC 7009, section 2.1), so these may
         # fail.
         for form in other_forms:
@@ -76,17 +76,17 @@ class Revocation:
 
 def prepare(grant: Grant) -> Revocation:
     """Opens the tokens of a credential while they are there. Nothing is sent before `after_commit`."""
-    return _prepared(grant, grant.credential, grant, partial(token_request.decrypted, grant))
+    return _prepare_revocation(grant, grant.credential, grant, partial(token_request.decrypt_column, grant))
 
 
 def prepare_users(grant: UserGrant, client: Grant, decrypted: Callable[[str], Secret]) -> Revocation:
     """The same for what a user of an agent has authorized as the `client`."""
-    revoked = _prepared(client, grant, grant, decrypted)
+    revoked = _prepare_revocation(client, grant, grant, decrypted)
     revoked.agent = grant.end_user.agent
     return revoked
 
 
-def _prepared(
+def _prepare_revocation(
     grant: Grant, owner: Credential | UserGrant, row: Grant | UserGrant, decrypted: Callable[[str], Secret]
 ) -> Revocation:
     host = urlsplit(grant.revocation_url or grant.token_url).netloc

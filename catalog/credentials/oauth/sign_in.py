@@ -123,12 +123,12 @@ def complete(
             ),
         )
     try:
-        return _completed(row, answer, actor, redirect_uri)
+        return _complete_sign_in(row, answer, actor, redirect_uri)
     except DomainError as error:
         raise VendorSignInError(row.credential, error.code, error.message, error.status) from None
 
 
-def _completed(row: SignIn, answer: RedirectParameters, actor: User, redirect_uri: str) -> Credential:
+def _complete_sign_in(row: SignIn, answer: RedirectParameters, actor: User, redirect_uri: str) -> Credential:
     grant = _grant_of(row.credential)
     grant.scope = row.scope or grant.scope
     if redirect_uri != row.redirect_uri:

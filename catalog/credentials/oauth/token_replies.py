@@ -210,7 +210,7 @@ def words_of(scope: str) -> list[str]:
 _OF_SIGN_IN = frozenset({"openid", "profile", "email", "address", "phone", "offline_access"})
 
 
-def granted(
+def granted_scopes(
     required_scopes: Sequence[str], requested_scopes: Collection[str], scope_text: str | None
 ) -> list[str]:
     """Return those of the `required_scopes` that the server granted (RFC 6749 section 5.1).
@@ -246,7 +246,7 @@ def struck_out(text: str, sent: Collection[Secret]) -> str:
     return SecretScanner([secret.reveal() for secret in sent]).struck_out(text)
 
 
-def without(error: ProtocolError, sent: Collection[Secret]) -> ProtocolError:
+def remove_secrets(error: ProtocolError, sent: Collection[Secret]) -> ProtocolError:
     """The same error with nothing in its sentence that was sent."""
     error.message = struck_out(error.message, sent)
     error.args = (error.message,)

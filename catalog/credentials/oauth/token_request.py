@@ -31,7 +31,7 @@ def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
     except ProtocolError as error:
         if not isinstance(error, OAuthError) and not error.code.startswith("TOKEN_"):
             error.code = f"TOKEN_{error.code}"
-        raise token_replies.without(error, sent) from None
+        raise token_replies.remove_secrets(error, sent) from None
 
 
 def client_secret(credential: Credential, grant: Grant) -> Secret | None:
@@ -47,7 +47,7 @@ def client_secret(credential: Credential, grant: Grant) -> Secret | None:
     )
 
 
-def decrypted(grant: Grant, column: str) -> Secret:
+def decrypt_column(grant: Grant, column: str) -> Secret:
     ciphertext, name = getattr(grant, column), grant.credential.name
     return encryption.decrypt(ciphertext, row=grant.pk, field=field_of(column), name=name)
 

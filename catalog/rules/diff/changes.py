@@ -113,7 +113,7 @@ class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
 
 def change(path: Iterable[str], kind: Kind, effect: Effect, before: object, after: object) -> Change:
     usual, otherwise = _CLASS_OF[effect]
-    return Change(sentences.joined(path), kind, effect, otherwise.get(kind, usual), before, after)
+    return Change(sentences.join_path(path), kind, effect, otherwise.get(kind, usual), before, after)
 
 
 def member_change(side: Side, path: Iterable[str], kind: Kind, before: object, after: object) -> Change:
@@ -121,5 +121,5 @@ def member_change(side: Side, path: Iterable[str], kind: Kind, before: object, a
     return change(path, kind, _EFFECT_OF[side][kind], before, after)
 
 
-def undecided(one: Change) -> Change:
+def as_undecided(one: Change) -> Change:
     return msgspec.structs.replace(one, kind="changed", effect="widens_risk", class_="notice")

@@ -42,7 +42,7 @@ def differences(
         if common & APPLIES_TO[keyword]:
             before, after = old.get(keyword), new.get(keyword)
             if before != after:
-                yield keyword, moved(before, after, rises=rises), before, after
+                yield keyword, kind_of_move(before, after, rises=rises), before, after
     if "array" in common and old.get("uniqueItems", False) != new.get("uniqueItems", False):
         is_set = new.get("uniqueItems", False)
         yield "uniqueItems", "narrowed" if is_set else "widened", not is_set, is_set
@@ -51,7 +51,7 @@ def differences(
             yield from _rule_changes(keyword, old.get(keyword), new.get(keyword))
 
 
-def moved(before: float | None, after: float | None, *, rises: bool) -> Kind:
+def kind_of_move(before: float | None, after: float | None, *, rises: bool) -> Kind:
     """Return whether more values fit after a limit moved. `rises`: a higher limit lets more in."""
     if before is None or after is None:
         return "widened" if after is None else "narrowed"

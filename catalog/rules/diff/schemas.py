@@ -84,13 +84,13 @@ class Comparer:
             *self.compare(pair[0], pair[1], place),
             *self._reference_changes(old_steps, new_steps, place),
         ]
-        return self._bounded(changes, (*path, "schema"))
+        return self._limit_changes(changes, (*path, "schema"))
 
     def compare_roots(self, path: Path) -> list[Change]:
         """Return the changes of all inputs or outputs, taken as one value."""
         place = Place(path)
         changes = self.compare(self.old.document.root, self.new.document.root, place)
-        return self._bounded([*changes, *self._reference_changes((), (), place)], path)
+        return self._limit_changes([*changes, *self._reference_changes((), (), place)], path)
 
     def compare_rests(self, path: Path, old_names: Sequence[str], new_names: Sequence[str]) -> list[Change]:
         """Return the changes of the rules that hold for all inputs or outputs together.
@@ -104,9 +104,9 @@ class Comparer:
             *self._differences(old, new, Place(path)),
             *self._reference_changes((), (), Place(path), without=("properties",)),
         ]
-        return self._bounded(changes, path)
+        return self._limit_changes(changes, path)
 
-    def _bounded(self, changes: list[Change], path: Path) -> list[Change]:
+    def _limit_changes(self, changes: list[Change], path: Path) -> list[Change]:
         """Return as many changes as a user reads, the gravest first; one more change replaces the others."""
         if len(changes) <= MAX_CHANGES and not self.are_too_large:
             return changes
@@ -204,13 +204,13 @@ class Comparer:
             yield from self._conjunct(one.get("propertyNames"), other.get("propertyNames"), inside)
         if "not" in one and "not" in other:
             if self.compare(one["not"], other["not"], place.to("not")):
-                yield self._undecided("not", one, other, place)
+                yield self._undecided_change("not", one, other, place)
         else:
             yield from self.opaque_change(one.get("not"), other.get("not"), place.path("not"))
         if "if" not in one or "if" not in other:
             yield from self.opaque_change(one.get("if"), other.get("if"), place.path("if"))
         elif self.compare(one["if"], other["if"], place.to("if")):
-            yield self._undecided("if", one, other, place)
+            yield self._undecided_change("if", one, other, place)
         else:
             for keyword in ("then", "else"):
                 yield from self.compare(one.get(keyword, True), other.get(keyword, True), place.to(keyword))
@@ -274,7 +274,7 @@ class Comparer:
             else:
                 yield from self.opaque_change(before, after, place.path(keyword))
 
-    def _undecided(self, keyword: str, old: Schema, new: Schema, place: Place) -> Change:
+    def _undecided_change(self, keyword: str, old: Schema, new: Schema, place: Place) -> Change:
         return change(place.path(keyword), "changed", "widens_risk", old.get(keyword), new.get(keyword))
 
     def _text_changes(self, old: Schema, new: Schema, place: Place) -> Iterator[Change]:
@@ -298,8 +298,8 @@ class Comparer:
 
         The meaning of an endless reference depends on everything around it.
         """
-        before = _unresolved(self.old.document.findings, old_steps, without)
-        after = _unresolved(self.new.document.findings, new_steps, without)
+        before = _unresolved_references(self.old.document.findings, old_steps, without)
+        after = _unresolved_references(self.new.document.findings, new_steps, without)
         for steps in dict.fromkeys([*before, *after]):
             path, old, new = place.path(*steps, "$ref"), before.get(steps), after.get(steps)
             references = (old.subject if old else None, new.subject if new else None)
@@ -312,7 +312,7 @@ class Comparer:
 _SAFE_KIND: Mapping[Side, Kind] = {"inputs": "widened", "outputs": "narrowed"}
 
 
-def _unresolved(
+def _unresolved_references(
     findings: Sequence[SchemaFinding], steps: Steps, without: Steps
 ) -> dict[Steps, SchemaFinding]:
     """Return the findings about references below `steps`, by their place there."""

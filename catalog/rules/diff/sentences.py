@@ -149,7 +149,7 @@ class _Subject(NamedTuple):
     value: str | None
 
 
-def joined(parts: Iterable[str]) -> str:
+def join_path(parts: Iterable[str]) -> str:
     return pointers.join(parts).removeprefix("/")
 
 
@@ -254,12 +254,12 @@ def quote_value(value: object) -> str | Wording:
     if isinstance(value, bool):
         return Wording(_("yes") if value else _("no"))
     if isinstance(value, list):
-        return _cut(", ".join(str(quote_value(item)) for item in value), 120)
+        return _shorten(", ".join(str(quote_value(item)) for item in value), 120)
     if isinstance(value, dict):
-        return _cut(outline(value).replace("\n", "; "), 120)
+        return _shorten(outline(value).replace("\n", "; "), 120)
     text = value if isinstance(value, str) else canonical(value).decode()
-    return f"“{_cut(text, 60)}”"
+    return f"“{_shorten(text, 60)}”"
 
 
-def _cut(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     return f"{text[: longest - 1]}…" if len(text) > longest else text

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, member_change
-from catalog.rules.diff.scalars import moved
+from catalog.rules.diff.scalars import kind_of_move
 from catalog.rules.diff.schemas import Comparer
 from core.content_cache import ContentCache, digest_once
 from core.schema.pointers import Steps
@@ -103,12 +103,14 @@ def _requirements(old: Requirements, new: Requirements) -> Iterator[Change]:
         before, after = getattr(old, member), getattr(new, member)
         if before != after:
             path = ["requirements", member]
-            yield change(path, *_demanded(set(before), set(after)), list(before), list(after))
+            yield change(path, *_requirement_change(set(before), set(after)), list(before), list(after))
     if old.user != new.user:
-        yield change(["requirements", "user"], *_demanded({old.user}, {new.user}), old.user, new.user)
+        yield change(
+            ["requirements", "user"], *_requirement_change({old.user}, {new.user}), old.user, new.user
+        )
 
 
-def _demanded(before: set[Any], after: set[Any]) -> tuple[Kind, Effect]:
+def _requirement_change(before: set[Any], after: set[Any]) -> tuple[Kind, Effect]:
     if (after - before) - {False}:
         return "narrowed", "widens_risk"
     return ("widened", "compatible") if before != after else ("reordered", "cosmetic")
@@ -231,7 +233,9 @@ def _limits(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -
     for member, rises in (("min", False), ("max", True), ("max_length", True)):
         before, after = getattr(old, member), getattr(new, member)
         if before != after:
-            yield member_change(side, [*path, member], moved(before, after, rises=rises), before, after)
+            yield member_change(
+                side, [*path, member], kind_of_move(before, after, rises=rises), before, after
+            )
     if old.max == new.max and old.max_defaulted != new.max_defaulted:
         member = "max_defaulted"
         yield change([*path, member], "changed", "cosmetic", old.max_defaulted, new.max_defaulted)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from catalog.rules.diff.changes import SAFE, Change, Kind, Side, change, member_change, undecided
+from catalog.rules.diff.changes import SAFE, Change, Kind, Side, as_undecided, change, member_change
 from catalog.rules.diff.places import Place
 from core.schema import subschemas
 from core.schema.dialects import AnySchema
@@ -76,7 +76,7 @@ def compare(
         return [*match.contained_changes(), *match.changes()]
     # A value that fits one more branch no longer fits exactly one.
     return [
-        undecided(single_change) if single_change.effect == "compatible" else single_change
+        as_undecided(single_change) if single_change.effect == "compatible" else single_change
         for single_change in match.changes()
     ]
 
@@ -98,7 +98,7 @@ class _Match:
         self.place = place
         self.is_input = comparer.side == "inputs"
         self.all_offered = new_branches if self.is_input else old_branches
-        unmatched = self._unmatched(old_branches, new_branches)
+        unmatched = self._unmatched_branches(old_branches, new_branches)
         self.needed, self.offered = unmatched if self.is_input else unmatched[::-1]
 
     def contained_changes(self) -> list[Change]:
@@ -162,7 +162,7 @@ class _Match:
             return 0
         return min(1 + len(levels[0].properties.keys() & levels[1].properties.keys()), 2)
 
-    def _unmatched(
+    def _unmatched_branches(
         self, old_branches: Sequence[AnySchema], new_branches: Sequence[AnySchema]
     ) -> tuple[list[AnySchema], list[AnySchema]]:
         """Return the branches of each side that the other side lacks."""

@@ -19,15 +19,15 @@ from catalog.rules.inspection.alarms import (
     TextRule,
     worst,
 )
-from catalog.rules.inspection.characters import excerpt, spelled
-from catalog.rules.inspection.folding import BOUNDARY, folded
+from catalog.rules.inspection.characters import excerpt, spell_out_hidden
+from catalog.rules.inspection.folding import BOUNDARY, fold_text
 from catalog.rules.inspection.letters import LOOKS_LIKE, MIXED, latin, legible
 from catalog.rules.inspection.texts import Text, texts
-from core.invisible_characters import HIDDEN, Found, decoded_tags, hidden, name_of
+from core.invisible_characters import HIDDEN, HiddenCharacters, decoded_tags, find_hidden, name_of
 from core.translatable import mark
 from protocols.signature import Signature
 
-__all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
+__all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spell_out_hidden", "texts", "worst"]
 
 # Increment it when rules change: everything is then inspected again.
 REVISION = 4
@@ -69,7 +69,7 @@ class _Forms:
 
     @cached_property
     def folded(self) -> str:
-        return folded(self.plain)
+        return fold_text(self.plain)
 
     def form_for(self, rule: TextRule) -> str:
         return self.folded if rule.folds else self.plain if rule.keeps_case else self.lowered
@@ -112,8 +112,8 @@ class _WorstAlarms:
 
 def _inspect_text(text: Text, rules: list[TextRule], worst_alarms: _WorstAlarms) -> None:
     position = text.where
-    first_by_code: dict[str, Found] = {}
-    for hidden_run in hidden(text.value):
+    first_by_code: dict[str, HiddenCharacters] = {}
+    for hidden_run in find_hidden(text.value):
         first_by_code.setdefault(hidden_run.kind.code, hidden_run)
     for code, run in first_by_code.items():
         description = run.kind.description

@@ -31,7 +31,7 @@ MAX_NAMED, AROUND, MAX_HIT_LENGTH = 4, 30, 160
 _BLANK = re.compile(r"[ \t\r\n]+")
 
 
-def spelled(text: str) -> str:
+def spell_out_hidden(text: str) -> str:
     """Return the text with every hidden character written out, so that it is safe in any message."""
     return HIDDEN.sub(lambda run: _spelled_run(run.group()), text)
 
@@ -46,5 +46,5 @@ def _spelled_run(run: str) -> str:
 def excerpt(text: str, start: int, end: int) -> str:
     """Return the match with a few words around it, in quotes."""
     first, last = max(0, start - AROUND), min(len(text), min(end, start + MAX_HIT_LENGTH) + AROUND)
-    piece = spelled(_BLANK.sub(" ", text[first:last]))
+    piece = spell_out_hidden(_BLANK.sub(" ", text[first:last]))
     return f"“{'…' if first else ''}{piece}{'…' if last < len(text) else ''}”"

@@ -33,7 +33,7 @@ _CHAINS = str.maketrans("._-", "   ")
 _DIGITS = str.maketrans("013457@$", "oieastas")
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Fold a text that `letters.legible` has returned. The result is in lower case."""
     if "&" in text:
         text = html.unescape(text)

@@ -31,7 +31,7 @@ _ODD = "".join(map(chr, LOOKS_LIKE))
 MIXED = re.compile(f"[A-Za-z][{_ODD}]|[{_ODD}][A-Za-z]")
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return the text without hidden characters and in compatibility form."""
     return unicodedata.normalize("NFKC", HIDDEN.sub(lambda run: " " if run[0].isspace() else "", text))
 
@@ -43,7 +43,7 @@ def latin(text: str) -> str:
 
 def legible(text: str) -> str:
     """Return the text as a model is likely to read it, without marks above or below letters."""
-    apart = unicodedata.normalize("NFD", latin(cleaned(text)))
+    apart = unicodedata.normalize("NFD", latin(clean_text(text)))
     return apart if apart.isascii() else "".join([c for c in apart if unicodedata.category(c)[0] != "M"])
 
 
@@ -54,5 +54,5 @@ def spelling(name: str) -> str:
 
 def skeleton(name: str) -> str:
     """Return a normal form of a name. Names with the same form look the same or almost the same."""
-    plain = latin(cleaned(name)).translate(_ALIKE_IN_ASCII)
+    plain = latin(clean_text(name)).translate(_ALIKE_IN_ASCII)
     return spelling(plain).replace("rn", "m").replace("vv", "w")

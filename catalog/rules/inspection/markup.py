@@ -100,7 +100,7 @@ def collector(text: str) -> AlarmMatch | None:
 
 
 @text_rule("TEMPLATED_LINK", "medium", "holds a link that a value would be put into", "http")
-def templated(text: str) -> AlarmMatch | None:
+def find_template(text: str) -> AlarmMatch | None:
     return AlarmMatch.search(TEMPLATED, text)
 
 
@@ -118,14 +118,14 @@ def terminal(text: str) -> AlarmMatch | None:
 
 
 @text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)
-def encoded(text: str) -> AlarmMatch | None:
+def find_encoded_text(text: str) -> AlarmMatch | None:
     """A high alarm if the decoded text is readable. Long paths and keys look encoded, so the rest is low."""
     if not ALIGNED.match(text):
         return None
     low_hit = None
     # Within a long run, the parts in one alphabet.
     for match in (blob for run in LONG_RUN.finditer(text) for blob in BLOB.finditer(text, *run.span())):
-        if decoded := _decoded(match.group()):
+        if decoded := _decode_blob(match.group()):
             return AlarmMatch(
                 match.start(), match.end(), "high", mark(f"hides a text in an encoded one, “{decoded[:80]}”,")
             )
@@ -134,7 +134,7 @@ def encoded(text: str) -> AlarmMatch | None:
     return low_hit
 
 
-def _decoded(blob: str) -> str:
+def _decode_blob(blob: str) -> str:
     """Return the text that a blob encodes, or "" if it is mostly unreadable."""
     try:
         if HEX.fullmatch(blob):

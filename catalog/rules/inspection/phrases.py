@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 from catalog.rules.inspection.clauses import Clause, clause, gap
-from catalog.rules.inspection.folding import folded
+from catalog.rules.inspection.folding import fold_text
 from catalog.rules.inspection.letters import legible
 
 OVERRIDES = {
@@ -143,4 +143,4 @@ def clauses_of(phrases: Mapping[str, tuple[str, ...]]) -> tuple[Clause, ...]:
 def _fold_words(words: list[str]) -> list[str]:
     """Fold words as texts are folded. Capitals may look like other letters than their lower-case forms."""
     cased = (form for word in words for form in (word, word.capitalize(), word.upper()))
-    return list(dict.fromkeys(folded(legible(form)).strip() for form in cased))
+    return list(dict.fromkeys(fold_text(legible(form)).strip() for form in cased))

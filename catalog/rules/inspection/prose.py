@@ -56,7 +56,7 @@ def frame(text: str) -> AlarmMatch | None:
 
 
 @text_rule("ADDRESSED", "medium", "speaks to a model instead of describing a tool", folds=True)
-def addressed(text: str) -> AlarmMatch | None:
+def find_address_to_model(text: str) -> AlarmMatch | None:
     return first(patterns.ADDRESSED, text)
 
 
@@ -88,7 +88,7 @@ def despite(text: str) -> AlarmMatch | None:
 
 
 @text_rule("UNASKED", "medium", "asks to act without asking people", folds=True)
-def unasked(text: str) -> AlarmMatch | None:
+def find_unasked_action(text: str) -> AlarmMatch | None:
     return first(patterns.UNASKED, text)
 
 

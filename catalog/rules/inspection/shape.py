@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from catalog.rules.inspection.alarms import AlarmMatch, Severity, signature_rule, text_rule
-from catalog.rules.inspection.characters import spelled
+from catalog.rules.inspection.characters import spell_out_hidden
 from core.schema import SchemaBoundsError, read_document, subschemas
 from core.translatable import mark
 from protocols import parameters as json_schema
@@ -102,7 +102,7 @@ def odd_name(signature: Signature) -> Verdict:
         return None
     return (
         "low",
-        f"The name {_quoted(signature.name)} is not made of plain letters, digits, _, -, ., / and :.",
+        f"The name {_quote(signature.name)} is not made of plain letters, digits, _, -, ., / and :.",
     )
 
 
@@ -112,7 +112,7 @@ def prose_name(signature: Signature) -> Verdict:
     for parameter in (*signature.inputs, *signature.outputs):
         words = len(parameter.name.split())
         if (len(parameter.name) > MAX_PARAMETER_LENGTH and words > 1) or words > PROSE_WORDS:
-            return "high", f"A parameter's name is a sentence: {_quoted(parameter.name)}."
+            return "high", f"A parameter's name is a sentence: {_quote(parameter.name)}."
     return None
 
 
@@ -132,7 +132,7 @@ def claim(signature: Signature) -> Verdict:
     if not DESTROYING.match(signature.name) or not (claims.read_only or claims.destructive is False):
         return None
     statement = mark("that it only reads") if claims.read_only else mark("that it destroys nothing")
-    return "medium", f"It is called {_quoted(signature.name)} and claims {statement}."
+    return "medium", f"It is called {_quote(signature.name)} and claims {statement}."
 
 
 @signature_rule("REMOTE_SCHEMA")
@@ -143,8 +143,8 @@ def remote_schema(signature: Signature) -> Verdict:
         for _, member, value in _members(signature)
     ):
         return None
-    for reference in _unresolved(signature, "REMOTE_REF"):
-        return "high", f"A schema points to another document, {_quoted(reference)}. It is never fetched."
+    for reference in _unresolved_references(signature, "REMOTE_REF"):
+        return "high", f"A schema points to another document, {_quote(reference)}. It is never fetched."
     return None
 
 
@@ -153,16 +153,16 @@ def endless_schema(signature: Signature) -> Verdict:
     # Recursion through a property or an item ends with the value. A cycle within one place never ends.
     if not any(member == "$ref" for _, member, _ in _members(signature)):
         return None
-    for reference in _unresolved(signature, "ENDLESS_REF"):
+    for reference in _unresolved_references(signature, "ENDLESS_REF"):
         return (
             "medium",
-            f"A schema refers to itself without an end: {_quoted(reference)}. A provider that resolves "
+            f"A schema refers to itself without an end: {_quote(reference)}. A provider that resolves "
             "references may refuse every request with this tool.",
         )
     return None
 
 
-def _unresolved(signature: Signature, code: str) -> Iterator[str]:
+def _unresolved_references(signature: Signature, code: str) -> Iterator[str]:
     """Return the references that have a finding of this code."""
     sides = ((signature.inputs, signature.schema_rest), (signature.outputs, signature.outputs_rest))
     for parameters, remainder in sides:
@@ -182,7 +182,7 @@ def same_input_name(signature: Signature) -> Verdict:
             if other != name:
                 return (
                     "medium",
-                    f"Two parameters are called {_quoted(name)}, in code points that only a program can tell "
+                    f"Two parameters are called {_quote(name)}, in code points that only a program can tell "
                     f"apart: {other!a} and {name!a}.",
                 )
     return None
@@ -204,7 +204,7 @@ def slow_pattern(signature: Signature) -> Verdict:
         if member == "pattern" and isinstance(value, str) and REPEATED.search(value):
             return (
                 "low",
-                f"The pattern {_quoted(value)} repeats a repetition, which can take for ever to match.",
+                f"The pattern {_quote(value)} repeats a repetition, which can take for ever to match.",
             )
     return None
 
@@ -223,12 +223,12 @@ def _members(signature: Signature) -> Iterator[tuple[int, str, object]]:
             waiting += [(depth + 1, child) for child in value]
 
 
-def _quoted(text: str) -> str:
-    return f"“{spelled(text[:80])}{'…' if len(text) > 80 else ''}”"
+def _quote(text: str) -> str:
+    return f"“{spell_out_hidden(text[:80])}{'…' if len(text) > 80 else ''}”"
 
 
 def join_names(names: Iterable[str]) -> str:
     """Return up to three names in quotes, with the number of others."""
-    quoted = [_quoted(name) for name in names]
+    quoted = [_quote(name) for name in names]
     more = f" and {len(quoted) - 3} more" if len(quoted) > 3 else ""
     return f"{', '.join(quoted[:3])}{more}"

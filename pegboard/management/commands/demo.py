@@ -107,7 +107,7 @@ def read_once(endpoint: Endpoint, designer: User) -> Run | None:
     if endpoint.last_success_at:
         return None
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
-    run = finished(enumeration_runs.perform(run.pk))
+    run = wait_for_run(enumeration_runs.perform(run.pk))
     if run.error_code:
         raise CommandError(f"{endpoint.vendor}: {run.error_message}")
     inspector.inspect_pending(endpoint.pk)
@@ -117,7 +117,7 @@ def read_once(endpoint: Endpoint, designer: User) -> Run | None:
     return run
 
 
-def finished(run: Run) -> Run:
+def wait_for_run(run: Run) -> Run:
     """A worker may have been quicker to take the run."""
     deadline = time.monotonic() + RUN_TIMEOUT
     while run.is_active and time.monotonic() < deadline:

@@ -16,7 +16,7 @@ class Command(BaseCommand):
         parser.add_argument("--remove", action="store_true", help="take the link away again")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        identity_provider = provider.configured()
+        identity_provider = provider.configured_provider()
         if identity_provider is None:
             raise CommandError("Single sign-on is not set up. Set PEGBOARD_OIDC_ISSUER first.")
         user = User.objects.filter(username__iexact=options["username"]).first()

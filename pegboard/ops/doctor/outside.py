@@ -116,7 +116,7 @@ def _proxied_origin(policy: Policy) -> CheckedUrl | None:
     "identity_provider", "the identity provider can be used", after=("outbound_settings", "outbound_proxy")
 )
 def identity_provider(limits: DoctorLimits) -> Iterator[Trouble]:
-    configured = provider.configured()
+    configured = provider.configured_provider()
     if configured is None:
         return
     provider.clear_cache()

@@ -27,7 +27,7 @@ from protocols.mcp.server.clients import Client
 from protocols.mcp.server.release import ContextItem, ServedProcedure, StreamKind
 from protocols.server import Refusal, ToolCallRequest, ToolCallResult
 from serving import streams
-from serving.released_documents import SealedRelease, sealed, wires
+from serving.released_documents import SealedRelease, load_sealed_release, wires
 from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of, refusal_of
 from serving.serve.mcp import icons, resource_updates
 from serving.serve.mcp.context import context_item, procedures_of, values_of
@@ -37,7 +37,7 @@ T = TypeVar("T")
 FORMAT = exported.FORMAT.name
 
 
-class _Listed(msgspec.Struct):
+class _ToolList(msgspec.Struct):
     tools: list[msgspec.Raw]
 
 
@@ -76,7 +76,7 @@ class MCPRelease(ServedRelease):
         return self._derived(key, lambda: self._encode_tools(client))
 
     def _encode_tools(self, client: Client) -> list[msgspec.Raw]:
-        tools = msgspec.json.decode(self.exported(), type=_Listed).tools
+        tools = msgspec.json.decode(self.exported(), type=_ToolList).tools
         tool_by_name = {tool.signature.name: tool for tool in self._document.tools}
         pictures = {} if "icons" in client.unknown_members else icons.icons_by_tool(tool_by_name.values())
         return [_adapt_to_client(tool, tool_by_name, pictures, client) for tool in tools]
@@ -183,7 +183,7 @@ class MCPRelease(ServedRelease):
 
     @cached_property
     def _sealed(self) -> SealedRelease:
-        return sealed(self.release)
+        return load_sealed_release(self.release)
 
     def _tool(self, name: str) -> ReleasedTool | None:
         return self._sealed.tool(name, self.sub_agent)

@@ -20,7 +20,7 @@ from protocols.mcp.server.context import find_resource
 from protocols.mcp.server.release import ContextItem
 from protocols.mcp.server.streams import STREAM_SECONDS
 from serving.calls import released_version, runtime_of
-from serving.released_documents import sealed
+from serving.released_documents import load_sealed_release
 from serving.serve.base import ServedRelease
 
 _LIMITS = Limits(request=10.0, session=STREAM_SECONDS + 30.0, body=MIB, backoff=())
@@ -65,7 +65,7 @@ def _addresses_by_endpoint(
 ) -> dict[Endpoint, list[str]]:
     addresses: dict[Endpoint, list[str]] = defaultdict(list)
     for uri in uris:
-        resource, released = find_resource(items, uri), sealed(served.release)
+        resource, released = find_resource(items, uri), load_sealed_release(served.release)
         item = released.context_item(resource.name, served.sub_agent) if resource else None
         if item is None:
             continue

@@ -314,7 +314,7 @@ def test_a_runtime_that_reads_one_tool_makes_no_version_of_an_unseen_change(benc
     bench.shop.tools[-1] = tool | {"x-trace": {"a": 1}}
     bench.shop.beside = lambda line, request: reply(encoded(bench.shop.tools[-1]))(line, request)
     count = Run.objects.count()
-    assert one_tool.fetch(row) == one_tool.Fetched()
+    assert one_tool.fetch(row) == one_tool.FetchResult()
     row.refresh_from_db()
     assert (row.version_count, Run.objects.count()) == (1, count)
     assert ListedDocument.objects.filter(tool=row).count() == 1

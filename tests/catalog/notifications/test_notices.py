@@ -143,7 +143,7 @@ def test_signature_agrees_with_the_published_example():
     secret = Secret("whsec_" + base64.b64encode(key).decode())
     row.sealed = encryption.encrypt(secret, row=row.pk, field=webhooks.FIELD)
     delivery = Delivery(webhook=row, id="msg_p5jXN8AQM9LWM0D4loKWxJek")
-    headers = webhooks.signed(delivery, content, now=1614265330)
+    headers = webhooks.signature_headers(delivery, content, now=1614265330)
     assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
@@ -208,7 +208,7 @@ def test_a_slow_worker_is_told_once_and_again_of_what_comes_later(broken, listen
     assert (wakes.count_wakes(dispatch.SEND_DELIVERIES, "enumeration"), len(listener.requests)) == (0, 1)
 
     with transaction.atomic():
-        outbox.recovered(broken)
+        outbox.report_recovery(broken)
     dispatch.tick()
     assert wakes.count_wakes(dispatch.SEND_DELIVERIES, "enumeration") == 1
 
@@ -220,7 +220,7 @@ def test_trouble_that_stays_is_told_after_the_pause(broken, listener, hook):
     let_pass(timedelta(minutes=3))
     tick()
     with transaction.atomic():
-        outbox.recovered(broken)
+        outbox.report_recovery(broken)
     tick()
     with transaction.atomic():
         outbox.broke(broken)

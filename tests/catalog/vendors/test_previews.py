@@ -7,7 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from catalog.models import Credential, Endpoint, Vendor
 from people.models import AuditEntry, Role
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from tests.pages import signed_in, text_of
 from tests.protocols.openapi.documents import document, operation
 
@@ -154,7 +154,7 @@ def test_uploaded_document_is_saved_read_and_never_shown_again(admin_api):
     signed_in(Role.ADMIN).post("/endpoints/new/", form)
 
     endpoint = Endpoint.objects.get()
-    (page,) = endpoint.speak().enumerate(FakeSession(), NothingKnown())
+    (page,) = endpoint.speak().enumerate(FakeSession(), NoKnownPages())
     assert len(page.items) == 3
     shown_document = admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/").json()["settings"]["document"]
     assert shown_document["bytes"] == len(json.dumps(PASTED))

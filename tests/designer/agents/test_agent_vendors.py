@@ -214,7 +214,7 @@ def test_a_file_without_any_of_its_vendors_allows_none(alice, desk, acme):
         }
     )
     done = agent_files.import_file(filed, actor=alice, is_dry_run=False, accept_missing=True)
-    assert agent_vendors.allowed_for(done.agents["a"]).vendors == {}
+    assert agent_vendors.allowed_vendors_of(done.agents["a"]).vendors == {}
 
 
 def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, desk, acme, birch):
@@ -225,10 +225,10 @@ def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, d
     payload = {"name": "Desk", "slug": "desk", "description": ""}
     refused = client.post(url, {**payload, "vendors": ["acme"], "expected": state})
     assert "Select “Only selected vendors” too" in text_of(refused)
-    assert agent_vendors.allowed_for(desk).vendors is None
+    assert agent_vendors.allowed_vendors_of(desk).vendors is None
     saved = client.post(url, {**payload, "limits_vendors": "on", "vendors": ["acme"], "expected": state})
     assert saved.status_code == 302
-    assert agent_vendors.allowed_for(desk).names == "“Acme”"
+    assert agent_vendors.allowed_vendors_of(desk).names == "“Acme”"
 
     late = client.post(url, {**payload, "description": "Answers", "expected": state})
     assert late.status_code == 409
@@ -238,9 +238,9 @@ def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, d
 
     again = {**payload, "limits_vendors": "on", "vendors": ["acme", "birch"], "expected": form.expected}
     assert client.post(url, again).status_code == 302
-    assert agent_vendors.allowed_for(desk).names == "“Acme”, “Birch”"
+    assert agent_vendors.allowed_vendors_of(desk).names == "“Acme”, “Birch”"
     client.post(url, payload)
-    assert agent_vendors.allowed_for(desk).vendors is None
+    assert agent_vendors.allowed_vendors_of(desk).vendors is None
 
 
 @given(st.lists(st.none() | st.sets(st.integers(1, 5)), min_size=1, max_size=5))

@@ -307,18 +307,18 @@ def test_following_is_a_button_on_both_pages(ada, ben, desk):
         answer = browser.post(f"{page}follow/", {"follow": "1"}, follow=True)
         assert "from now on" in text_of(answer)
         assert "Unfollow" in text_of(answer)
-    assert list(following.followed(ben)) == [desk]
+    assert list(following.followed_agents(ben)) == [desk]
     page = text_of(browser.get("/notifications/"))
     assert "Desk" in page
     assert "sky" in page
     browser.post("/agents/desk/follow/", {"follow": "0", "back": "notifications"})
-    assert list(following.followed(ben)) == []
+    assert list(following.followed_agents(ben)) == []
 
 
 def test_who_stops_following_their_own_agent_hears_nothing_of_it(ada, ben, desk):
-    assert list(following.followed(ada)) == [desk]
+    assert list(following.followed_agents(ada)) == [desk]
     following.follow(ada, desk, is_following=False)
-    assert list(following.followed(ada)) == []
+    assert list(following.followed_agents(ada)) == []
     publishing.publish(desk, actor=ben)
     tick()
     assert told_to(ada) == []

@@ -66,7 +66,7 @@ def test_a_default_that_is_said_again_can_go(text, default, shorter):
     ],
 )
 def test_whether_it_is_required_can_go(text, is_required, shorter):
-    assert savings.without_required(text, is_required=is_required) == shorter
+    assert savings.remove_required_note(text, is_required=is_required) == shorter
 
 
 @pytest.mark.parametrize(

@@ -175,14 +175,14 @@ def test_a_near_name_is_proposed():
 
 def test_what_no_procedure_names_is_told_of_the_agent():
     texts = [parse("look_up_prescriptions()", PHARMACY)]
-    remarks = lint.unreferenced(texts, PHARMACY)
+    remarks = lint.unreferenced_issues(texts, PHARMACY)
     assert [(remark.line, remark.code) for remark in remarks] == [
         (None, "never_referenced"),
         (None, "never_referenced"),
         (None, "agent_unreachable"),
     ]
-    assert lint.unreferenced([], PHARMACY) == []
-    assert lint.unreferenced([parse("{tool:1} {tool:2} {tool:3} {agent:7}", PHARMACY)], PHARMACY) == []
+    assert lint.unreferenced_issues([], PHARMACY) == []
+    assert lint.unreferenced_issues([parse("{tool:1} {tool:2} {tool:3} {agent:7}", PHARMACY)], PHARMACY) == []
 
 
 def test_a_tool_that_is_ruled_out_is_not_called():

@@ -14,8 +14,8 @@ from designer.procedures.references import (
     display_text,
     flat,
     parse,
-    rendered,
-    stored,
+    rendered_text,
+    stored_text,
 )
 
 LOOK_UP = VocabularyTool(
@@ -75,15 +75,15 @@ def test_what_is_typed_is_kept_by_identity_and_shown_by_name(
     typed: str, expected_text: str, reads: str
 ) -> None:
     pieces = parse(typed, KNOWN)
-    assert stored(pieces) == expected_text
+    assert stored_text(pieces) == expected_text
     assert display_text(pieces) == reads
-    assert stored(parse(reads, KNOWN)) == expected_text
+    assert stored_text(parse(reads, KNOWN)) == expected_text
 
 
 def test_a_model_reads_items_by_their_bare_names() -> None:
-    assert rendered(parse("{item:account_id} for {tool:12}", KNOWN)) == "account_id for look_up()"
+    assert rendered_text(parse("{item:account_id} for {tool:12}", KNOWN)) == "account_id for look_up()"
     typed = "look_up({account_id}, channel={way}) and look_up(channel=“{a} b”)"
-    assert rendered(parse(typed, KNOWN)) == (
+    assert rendered_text(parse(typed, KNOWN)) == (
         "look_up(account_id, channel=way) and look_up(channel=" + '"{a} b")'
     )
 
@@ -102,7 +102,7 @@ def test_a_renamed_tool_changes_what_is_shown_and_not_what_is_kept() -> None:
     renamed = Vocabulary(tools=(VocabularyTool(pin=12, name="find_refills"),))
     pieces = parse("{tool:12} and {in:12/acct%2F1}", renamed)
     assert display_text(pieces) == "find_refills() and find_refills(acct_1)"
-    assert stored(parse("{tool:12}", renamed)) == "{tool:12}"
+    assert stored_text(parse("{tool:12}", renamed)) == "{tool:12}"
 
 
 def test_a_name_of_two_is_ambiguous_and_a_name_of_none_stays_as_typed() -> None:
@@ -146,8 +146,8 @@ TEXTS = st.lists(st.tuples(BETWEEN, REFERENCES | st.text("ab(){}.@=", max_size=6
 @given(TEXTS)
 def test_shown_and_stored_lead_to_each_other(text: str) -> None:
     pieces = parse(text, KNOWN)
-    stored_text, reads = stored(pieces), display_text(pieces)
-    assert display_text(parse(stored_text, KNOWN)) == reads
-    assert stored_text.count("\n") == reads.count("\n")
+    text_in_database, reads = stored_text(pieces), display_text(pieces)
+    assert display_text(parse(text_in_database, KNOWN)) == reads
+    assert text_in_database.count("\n") == reads.count("\n")
     # Saving without a change keeps the text unchanged.
-    assert stored(parse(reads, KNOWN)) == stored_text
+    assert stored_text(parse(reads, KNOWN)) == text_in_database

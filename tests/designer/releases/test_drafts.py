@@ -163,31 +163,31 @@ def test_every_member_of_a_release_is_listed():
 
 @pytest.mark.parametrize("member", CHANGES)
 def test_a_change_of_any_member_is_seen_at_once(api, desk, member):
-    assert not drafts.changed([desk])[desk.pk]
+    assert not drafts.have_changed([desk])[desk.pk]
 
     CHANGES[member](desk, desk.pins.get())
 
     desk.refresh_from_db()
-    assert drafts.changed([desk])[desk.pk]
+    assert drafts.have_changed([desk])[desk.pk]
 
 
 def test_a_retry_policy_of_the_agent_or_an_endpoint_is_a_change_where_it_counts(desk, alice):
     Endpoint.objects.update(retry={"attempts": 7})
-    assert drafts.changed([desk])[desk.pk]
+    assert drafts.have_changed([desk])[desk.pk]
     pins.set_retry(desk.pins.get(), actor=alice, changes={"attempts": 3})
-    assert not drafts.changed([desk])[desk.pk]
+    assert not drafts.have_changed([desk])[desk.pk]
     desk = agents.update_agent(desk, actor=alice, retry={"retry": "none"})
-    assert drafts.changed([desk])[desk.pk]
+    assert drafts.have_changed([desk])[desk.pk]
 
 
 def test_other_code_compares_again(desk, monkeypatch):
-    assert not drafts.changed([desk])[desk.pk]
+    assert not drafts.have_changed([desk])[desk.pk]
     Draft.objects.update(is_changed=True)
-    assert drafts.changed([desk])[desk.pk], "what was found is kept"
+    assert drafts.have_changed([desk])[desk.pk], "what was found is kept"
 
     monkeypatch.setattr(drafts, "_CODE", "other")
 
-    assert not drafts.changed([desk])[desk.pk]
+    assert not drafts.have_changed([desk])[desk.pk]
 
 
 def test_lists_cost_the_same_however_many_agents_and_tools(api, page, alice, desk):

@@ -337,7 +337,7 @@ def test_those_who_ask_at_once_share_one_request(vendor, endpoint):
     gate.set()
     for thread in threads:
         thread.join(5)
-    assert (fetched, vendor.asked) == ([one_tool.Fetched()] * 4, 1)
+    assert (fetched, vendor.asked) == ([one_tool.FetchResult()] * 4, 1)
     assert Run.objects.filter(trigger=Trigger.RUNTIME).count() == 1
 
 
@@ -388,7 +388,7 @@ def test_a_claim_that_a_process_left_behind_runs_out(vendor, endpoint, monkeypat
     assert one_tool.fetch(tool).error_code == "BUSY"
     monkeypatch.undo()
     ToolFetch.objects.filter(pk=row.pk).update(claimed_until=now - timedelta(seconds=1))
-    assert (one_tool.fetch(tool), vendor.asked) == (one_tool.Fetched(), 1)
+    assert (one_tool.fetch(tool), vendor.asked) == (one_tool.FetchResult(), 1)
 
 
 def test_a_run_that_began_before_brings_no_page_back(endpoint, vendor, monkeypatch):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from catalog.rules import diff, policy
 from designer.exports.document import ReleasedTool, ReleasedVersion
 from designer.releases import freshness, numbering
-from designer.releases.freshness import Offered
+from designer.releases.freshness import CatalogVersion
 from designer.signatures.effective import effective
 from protocols.signature import AllowedValue, Annotations, Parameter, Signature
 from tests.designer.strategies import annotations, signatures, tunings
@@ -77,9 +77,9 @@ def test_who_knows_the_released_signature_can_go_on_with_what_is_shown(data):
     after = data.draw(later(before))
     review = data.draw(st.sampled_from(["offered", "held", "blocked"]))
 
-    decision = freshness.decide(tool, before, Offered(NOW, after, review), ACTIONS)
+    decision = freshness.decide(tool, before, CatalogVersion(NOW, after, review), ACTIONS)
 
-    assert decision == freshness.decide(tool, before, Offered(NOW, after, review), ACTIONS)
+    assert decision == freshness.decide(tool, before, CatalogVersion(NOW, after, review), ACTIONS)
     if not decision.is_fresh:
         assert (decision.tool, decision.reason in freshness.REASONS) == (tool, True)
         return
@@ -131,7 +131,7 @@ def test_the_stricter_effects_hold_whichever_version_ran(signature, was, now):
 @given(signatures)
 def test_the_released_version_is_always_fresh(signature):
     tool = released(signature)
-    decision = freshness.decide(tool, signature, Offered(WAS, signature, "blocked"), ACTIONS)
+    decision = freshness.decide(tool, signature, CatalogVersion(WAS, signature, "blocked"), ACTIONS)
     assert (decision.tool, decision.class_, decision.reason) == (tool, "none", "")
 
 
@@ -139,7 +139,7 @@ def _decided(
     after: Signature, actions: Any = ACTIONS, before: Signature | None = None, **facts: Any
 ) -> tuple[str, str | None]:
     before = before or make_signature("Sky")
-    offered = Offered(**{"version": NOW, "signature": after} | facts)
+    offered = CatalogVersion(**{"version": NOW, "signature": after} | facts)
     decision = freshness.decide(released(before), before, offered, actions)
     return decision.reason, decision.class_
 

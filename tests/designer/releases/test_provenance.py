@@ -71,7 +71,7 @@ def story(desk, time_machine):
 
 
 def received_release(agent, moment, number=None):
-    answer = provenance.received(agent, received_at=moment, number=number)
+    answer = provenance.find_received_release(agent, received_at=moment, number=number)
     return answer and (
         answer.number,
         answer.published.by,
@@ -107,12 +107,12 @@ def test_it_is_one_query_and_says_why(story):
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        answer = provenance.received(story, received_at=hour(3))
+        answer = provenance.find_received_release(story, received_at=hour(3))
     assert len(queries) == 1
     weather = next(tool for tool in answer.tools if tool.name == "weather")
     assert (weather.accepted.why, weather.accepted.at) == ("The vendor told us.", hour(2))
     assert weather.pinned.at == hour(2.5)
-    assert provenance.received(story, received_at=hour(1)).published.why == "The first"
+    assert provenance.find_received_release(story, received_at=hour(1)).published.why == "The first"
 
 
 def test_rest_and_page_say_the_same_to_the_people_of_the_team(story):
@@ -167,7 +167,7 @@ def test_no_byte_reaches_a_runtime_without_a_person_who_pinned_and_published_it(
         assert runtime_api.get(path).status_code == 403
     for owner in (agent, story):
         for number in range(1, owner.releases.count() + 1):
-            answer = provenance.received(owner, received_at=hour(10_000_000), number=number)
+            answer = provenance.find_received_release(owner, received_at=hour(10_000_000), number=number)
             assert answer.published.by
             assert all(received.pinned.by for received in answer.tools)
 
@@ -185,6 +185,6 @@ def test_an_acceptance_that_was_taken_back_is_no_approval(is_taken_back):
         decisions.take_back(entry, actor=ada)
     publishing.publish(agent, actor=ada, accept=["version_waits", "version_held"], reason="It is urgent.")
 
-    (received_tool,) = provenance.received(agent, received_at=datetime.now(UTC)).tools
+    (received_tool,) = provenance.find_received_release(agent, received_at=datetime.now(UTC)).tools
 
     assert (received_tool.accepted is None) is is_taken_back

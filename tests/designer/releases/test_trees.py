@@ -195,15 +195,15 @@ def test_every_member_of_what_is_below_is_listed():
 
 @pytest.mark.parametrize("member", CHANGES)
 def test_a_change_below_is_a_change_of_the_draft(api, alice, desk, release, member):
-    assert not drafts.changed([desk])[desk.pk]
+    assert not drafts.have_changed([desk])[desk.pk]
     assert api.post(URL).json()["code"] == "nothing_changed"
 
     CHANGES[member](alice)
 
-    assert drafts.changed([desk])[desk.pk]
+    assert drafts.have_changed([desk])[desk.pk]
     assert api.get("/api/v1/agents/desk/draft/").json()["is_new"]
     assert api.post(URL).status_code == 201
-    assert not drafts.changed([desk])[desk.pk]
+    assert not drafts.have_changed([desk])[desk.pk]
 
 
 def archived_under_a_name(by) -> None:
@@ -243,20 +243,20 @@ def test_a_draft_changes_with_an_agent_that_its_text_names_and_that_is_gone(api,
     accept = {"accept": ["not_sub_agent", "unknown_reference"], "reason": "It comes back."}
     goes(alice)
     assert api.post(URL, accept).status_code == 201
-    assert not drafts.changed([desk])[desk.pk]
+    assert not drafts.have_changed([desk])[desk.pk]
 
     then(alice)
 
     assert api.get("/api/v1/agents/desk/").json()["is_changed"]
     assert api.post(URL, accept).status_code == 201
     assert expected_text in api.get(f"{URL}2/bundle/").json()["procedures"][0]["text"]
-    assert not drafts.changed([desk])[desk.pk]
+    assert not drafts.have_changed([desk])[desk.pk]
 
 
 def test_a_tree_that_is_archived_together_has_not_changed(alice, desk, release):
     agents.archive_agent(desk, actor=alice)
 
-    assert not drafts.changed([agent("desk")])[desk.pk]
+    assert not drafts.have_changed([agent("desk")])[desk.pk]
 
 
 def test_a_draft_of_another_tree_is_not_published(api, alice, desk):

@@ -12,7 +12,7 @@ from designer.signatures.words import (
     Words,
     from_members,
     members,
-    merged,
+    merge_words,
 )
 from protocols.signature import AllowedValue
 from tests.designer.strategies import signatures, tunings
@@ -168,7 +168,7 @@ def test_two_tunings_are_one_merged_tuning(signature, data):
     catalog, agent = data.draw(tunings(signature)), data.draw(tunings(signature))
 
     assert effective(signature, name="t", catalog_tuning=catalog, agent_tuning=agent) == effective(
-        signature, name="t", agent_tuning=merged(catalog, agent)
+        signature, name="t", agent_tuning=merge_words(catalog, agent)
     )
 
 
@@ -177,7 +177,7 @@ def test_words_survive_being_taken_apart(signature, data):
     words = data.draw(tunings(signature))
 
     # A tuning without texts for an input equals no tuning.
-    assert merged(NOTHING, words) == from_members(members(words)) == merged(words, words)
+    assert merge_words(NOTHING, words) == from_members(members(words)) == merge_words(words, words)
     assert members(from_members(members(words))) == members(words)
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from designer.signatures.text_merge import merged
+from designer.signatures.text_merge import merge_texts
 
 lines = st.lists(st.sampled_from(["a", "b b", "c, c", ""]), max_size=6).map("\n".join)
 
@@ -21,15 +21,15 @@ lines = st.lists(st.sampled_from(["a", "b b", "c, c", ""]), max_size=6).map("\n"
     ],
 )
 def test_texts_are_merged_where_they_do_not_touch(base, one, other, expected):
-    assert merged(base, one, other) == expected
+    assert merge_texts(base, one, other) == expected
 
 
 @given(lines, lines, lines)
 def test_a_merge_takes_no_side(base, one, other):
-    assert merged(base, one, other) == merged(base, other, one)
-    assert merged(base, one, base) == merged(base, base, one) == merged(base, one, one) == one
+    assert merge_texts(base, one, other) == merge_texts(base, other, one)
+    assert merge_texts(base, one, base) == merge_texts(base, base, one) == merge_texts(base, one, one) == one
 
 
 def test_texts_too_long_to_compare_are_left_to_a_person():
     long = "a b " * 3_000
-    assert merged(long, long + "c", "d " + long) is None
+    assert merge_texts(long, long + "c", "d " + long) is None

@@ -7,7 +7,7 @@ from msgspec import UNSET, json
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Endpoint, Example, ToolVersion
-from catalog.models.calls import Attempt, CallStatus, Result, Sent, StoredQuestion
+from catalog.models.calls import Attempt, CallStatus, RecordedExchange, Result, StoredQuestion
 from designer.pins import tunings
 from execution.calls import examples, queue, requesting
 from people.models import Role
@@ -284,7 +284,9 @@ def test_everything_a_tool_returns_is_text(designer):
         "<b>": [{"<i>": "<img src=x>"}],
         "items": {"a": {"b": 1}},
     }
-    exchange = Sent("POST", "http://x/", reply="<script>bad()</script>", reply_headers={"x": "<b>"})
+    exchange = RecordedExchange(
+        "POST", "http://x/", reply="<script>bad()</script>", reply_headers={"x": "<b>"}
+    )
     result = Result(outputs=hostile, attempts=[Attempt("ok", exchanges=[exchange])])
     call = finished(make_it(), result=result)
 
@@ -316,7 +318,9 @@ def test_values_are_shown_as_a_person_reads_them(designer):
 
 
 def test_the_longest_answer_still_makes_a_page(designer):
-    exchange = Sent("POST", "http://x/", {"a": "b" * 300}, "c" * 16_000, 200, {"d": "e" * 300}, "f" * 16_000)
+    exchange = RecordedExchange(
+        "POST", "http://x/", {"a": "b" * 300}, "c" * 16_000, 200, {"d": "e" * 300}, "f" * 16_000
+    )
     attempts = [Attempt("unavailable", "HTTP_503", "g" * 900, exchanges=[exchange] * 20) for _ in range(3)]
     outputs = {f"o{n}": [{"a": "x" * 5_000, "b": n}] * 100 for n in range(2)}
     call = finished(make_it(), result=Result(outputs=outputs, attempts=attempts))
@@ -347,9 +351,14 @@ def test_a_failure_says_what_happened_and_what_to_do(designer):
 
 
 def test_every_attempt_is_told(designer):
-    away = Attempt("unavailable", "HTTP_503", "Away.", exchanges=[Sent("POST", "http://x/", status=503)])
+    away = Attempt(
+        "unavailable", "HTTP_503", "Away.", exchanges=[RecordedExchange("POST", "http://x/", status=503)]
+    )
     result = Result(
-        attempts=[away, Attempt("ok", waited_ms=500, exchanges=[Sent("POST", "http://x/", status=200)])]
+        attempts=[
+            away,
+            Attempt("ok", waited_ms=500, exchanges=[RecordedExchange("POST", "http://x/", status=200)]),
+        ]
     )
     call = finished(make_it(), result=result)
 
@@ -520,7 +529,7 @@ def test_a_call_that_ends_while_its_page_is_drawn_is_over_everywhere(designer, m
         Call.objects.filter(pk=call.pk).update(**over)
         return Call.objects.get(pk=call.pk)
 
-    monkeypatch.setattr(queue, "settled", ends_now)
+    monkeypatch.setattr(queue, "current_call", ends_now)
     page_text = text_of(designer.get(f"{try_url(tool)}?call={call.pk}"))
 
     assert "Succeeded" in page_text

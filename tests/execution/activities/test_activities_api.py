@@ -190,19 +190,19 @@ KINDS = {"string": str, "enum": str, "boolean": bool, "int": int, "number": (int
 def test_a_converted_value_has_the_type_that_is_wanted_and_stays_so(value, type_):
     target = make_parameter("x", type=type_)
     try:
-        converted = conversions.converted(value, target)
+        converted = conversions.convert_value(value, target)
     except UnfitValueError:
         return
     assert isinstance(converted, KINDS[type_])
     assert isinstance(converted, bool) == (type_ == "boolean")
-    assert conversions.converted(converted, target) == converted or converted != converted
+    assert conversions.convert_value(converted, target) == converted or converted != converted
 
 
 @given(st.sampled_from(list(KINDS)), st.sampled_from(list(KINDS)), VALUES)
 def test_what_is_said_never_to_fit_does_not(given_type, target_type, value):
     source, target = make_parameter("a", type=given_type), make_parameter("b", type=target_type)
-    if conversions.fit(source, target) != "no" or not isinstance(value, KINDS[given_type]):
+    if conversions.conversion_fit(source, target) != "no" or not isinstance(value, KINDS[given_type]):
         return
     if isinstance(value, bool) == (given_type == "boolean"):
         with pytest.raises(UnfitValueError):
-            conversions.converted(value, target)
+            conversions.convert_value(value, target)

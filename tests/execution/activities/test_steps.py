@@ -448,7 +448,7 @@ def test_what_a_call_reaches_is_counted_without_a_look_at_other_activities(djang
     versions = [activity.current for activity in Activity.objects.select_related("current")]
     # One for each level, and one for the tools.
     with django_assert_max_num_queries(4):
-        reach_of = reach.reached(versions)
+        reach_of = reach.find_reach(versions)
     assert sorted((len(reached.versions), len(reached.tools)) for reached in reach_of.values()) == [
         (1, 1),
         (2, 1),

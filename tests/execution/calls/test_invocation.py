@@ -270,7 +270,7 @@ def test_a_call_that_died_half_way_is_never_sent_again():
 def test_without_a_worker_a_call_ends_and_says_so():
     call = passed(ask_for(make_version()))
 
-    call = queue.settled(call)
+    call = queue.current_call(call)
 
     assert (call.outcome, call.error_code) == ("unavailable", "NO_WORKER")
     assert "nothing was sent" in call.decoded().error["message"]
@@ -350,7 +350,7 @@ def test_a_call_is_sent_again_as_its_policy_and_effects_allow(failing, policy, a
 
 def test_no_attempt_is_made_after_the_time_to_give_up(monkeypatch):
     slept = []
-    monkeypatch.setattr(lease.Held, "sleep", lambda lease, seconds: slept.append(seconds))
+    monkeypatch.setattr(lease.LeasedCall, "sleep", lambda lease, seconds: slept.append(seconds))
     away = reply(status=503, headers={"Retry-After": "4"})
     with HostileVendor(in_turn(away, away, ANSWER)) as vendor:
         for seconds, outcome in ((4, "unavailable"), (60, "ok")):

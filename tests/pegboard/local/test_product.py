@@ -20,7 +20,7 @@ from pegboard.local.product import (
     LocalError,
     LocalOptions,
     LocalProduct,
-    Stopped,
+    StoppedByUser,
     listen_for_demo,
     read_variables,
     stop_signals,
@@ -316,9 +316,9 @@ def test_a_signal_that_gets_lost_around_a_fork_still_stops_everything(tmp_path):
     try:
         with stop_signals() as starting._is_told_to_stop:
             starting._pause(0)
-            with contextlib.suppress(Stopped):  # as Python does with what is raised there
+            with contextlib.suppress(StoppedByUser):  # as Python does with what is raised there
                 signal.raise_signal(signal.SIGTERM)
-            with pytest.raises(Stopped):
+            with pytest.raises(StoppedByUser):
                 starting._pause(0)
     finally:
         for number, handler in before.items():

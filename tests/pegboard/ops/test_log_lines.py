@@ -61,7 +61,7 @@ def test_a_traceback_never_looks_like_an_event():
 def test_a_line_says_what_it_belongs_to():
     token = log_context.begin({"request_id": "abcdefgh", "user_id": lambda: 7, "route": lambda: None})
     try:
-        with log_context.about(run_id=3, endpoint_id=4):
+        with log_context.log_context(run_id=3, endpoint_id=4):
             inside = json.loads(JsonFormatter().format(event("x")))
         outside = json.loads(JsonFormatter().format(event("x")))
     finally:

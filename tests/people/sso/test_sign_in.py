@@ -482,7 +482,7 @@ def test_signing_out_offers_to_do_so_there_too(client, idp):
 
 
 def test_secret_is_in_no_text(idp):
-    assert SECRET not in repr(provider.configured())
+    assert SECRET not in repr(provider.configured_provider())
 
 
 def test_command_links_takes_the_link_away_and_says_so(client, idp, capsys):

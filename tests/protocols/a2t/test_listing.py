@@ -4,7 +4,7 @@ import pytest
 
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from protocols.a2t.client import A2T
-from protocols.list_pages import ItemPage, NothingKnown
+from protocols.list_pages import ItemPage, NoKnownPages
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import tool, tools
 
@@ -18,7 +18,7 @@ def listing(body=None, **recorded):
 
 def pages_of(*exchanges, known_pages=None, root="https://vendor.example/api", settings=None):
     session = ScriptedSession(*exchanges, root=root)
-    return list(A2T(settings).enumerate(session, known_pages or NothingKnown()))
+    return list(A2T(settings).enumerate(session, known_pages or NoKnownPages()))
 
 
 def page_of(*items, **members):
@@ -40,7 +40,7 @@ def failure(body, **recorded):
 def next_of(value, root="https://vendor.example/api"):
     body = {"items": [], "paging": {"next": value}}
     session = ScriptedSession(listing(body), root=root)
-    return next(A2T().enumerate(session, NothingKnown())).next
+    return next(A2T().enumerate(session, NoKnownPages())).next
 
 
 @pytest.mark.parametrize("paging", [{}, {"paging": None}, {"paging": {}}])
@@ -163,14 +163,14 @@ def test_reply_that_cannot_be_read_one_way_only_ends_the_run(recorded, code):
 )
 def test_address_may_be_the_root_or_the_list(root, path):
     session = ScriptedSession(Exchange(path=path, params=FIRST, body={"items": []}), root=root)
-    assert len(list(A2T().enumerate(session, NothingKnown()))) == 1
+    assert len(list(A2T().enumerate(session, NoKnownPages()))) == 1
     session = ScriptedSession(Exchange(path=f"{path}/{LOWER}", body=tool(1, toolId=LOWER)), root=root)
     assert A2T().fetch(session, LOWER).tool_id == LOWER
 
 
 def test_page_size_is_asked_for():
     session = ScriptedSession(Exchange(path="/tools", params={"pageLimit": "7"}, body={"items": []}))
-    assert len(list(A2T({"page_size": 7}).enumerate(session, NothingKnown()))) == 1
+    assert len(list(A2T({"page_size": 7}).enumerate(session, NoKnownPages()))) == 1
 
 
 class Remembering:
@@ -211,7 +211,7 @@ def test_changed_page_is_read_though_it_was_known():
 def test_not_modified_without_having_asked_is_a_violation():
     session = ScriptedSession(listing(status=304, text=""))
     with pytest.raises(ProtocolViolationError):
-        list(A2T().enumerate(session, NothingKnown()))
+        list(A2T().enumerate(session, NoKnownPages()))
     assert session.asked == [{}]
 
 

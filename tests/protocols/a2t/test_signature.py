@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from protocols import signature
 from protocols.a2t.client import A2T
-from protocols.list_pages import NothingKnown, UnreadableItemError
+from protocols.list_pages import NoKnownPages, UnreadableItemError
 from protocols.signature import AllowedValue
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import tool
@@ -464,7 +464,7 @@ def nearly_tools(draw):
 def all_or_one_reason(text):
     """The item is read, or it is refused with one reason; nothing else can happen."""
     session = ScriptedSession(Exchange(path="/tools", params={"pageLimit": "100"}, text=text))
-    (page,) = A2T().enumerate(session, NothingKnown())
+    (page,) = A2T().enumerate(session, NoKnownPages())
     assert len(page.items) + len(page.rejected) == 1
     for rejected in page.rejected:
         assert rejected.code.isupper()

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from protocols import signature
 from protocols.acp.client import ACP
-from protocols.list_pages import Ending, NothingKnown, UnreadableItemError
+from protocols.list_pages import Ending, NoKnownPages, UnreadableItemError
 from protocols.losses import losses
 from tests.core.schema import schemas
 from tests.scripted import Exchange, ScriptedSession
@@ -44,7 +44,7 @@ def described(agent_id, document=None, **recorded):
 
 def pages(*recorded, **settings):
     session = ScriptedSession(*recorded)
-    pages_found = list(ACP(settings).enumerate(session, NothingKnown()))
+    pages_found = list(ACP(settings).enumerate(session, NoKnownPages()))
     assert not session.left
     return pages_found
 

@@ -13,7 +13,7 @@ from catalog.models.runs import Trigger
 from core import open_replies
 from core.outbound.addresses import Policy
 from core.outbound.session import HttpSession
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from protocols.mcp.client import MCP
 from protocols.signature import Annotations
 from tests.factories import make_endpoint
@@ -44,7 +44,7 @@ class Library:
     @cached_property
     def tools(self):
         with self.open() as session:
-            pages = list(MCP().enumerate(session, NothingKnown()))
+            pages = list(MCP().enumerate(session, NoKnownPages()))
         return {item.tool_id: item for page in pages for item in page.items}
 
     def read(self, name):

@@ -8,7 +8,7 @@ from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from core.outbound.limits import KIB, Limits
 from core.outbound.session import HttpSession
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from protocols.mcp.client import MCP
 from tests.hostile_vendor import HostileVendor, drips, floods, in_turn, raw, then_waits
 
@@ -33,7 +33,7 @@ def list_tools(script):
         HostileVendor(script) as vendor,
         HttpSession(vendor.url, policy=Policy.parse("127.0.0.1/32"), limits=QUICK, memory=memory) as session,
     ):
-        return [item.tool_id for page in MCP().enumerate(session, NothingKnown()) for item in page.items]
+        return [item.tool_id for page in MCP().enumerate(session, NoKnownPages()) for item in page.items]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
-from protocols.list_pages import NothingKnown, UnreadableItemError
+from protocols.list_pages import NoKnownPages, UnreadableItemError
 from protocols.mcp import rpc
 from protocols.mcp import transport as mcp_transport
 from protocols.mcp.client import MCP
@@ -86,7 +86,7 @@ class ToolServer(ScriptedSession):
 def names(*exchanges, memory=None):
     session = ToolServer(*exchanges)
     session.memory.update(memory or {})
-    pages = list(MCP().enumerate(session, NothingKnown()))
+    pages = list(MCP().enumerate(session, NoKnownPages()))
     assert not session.left
     return [item.tool_id for page in pages for item in page.items], session
 
@@ -331,7 +331,7 @@ def test_a_list_that_starts_over_and_goes_in_circles_ends():
 
 def test_a_tool_that_cannot_be_stored_costs_itself_alone():
     session = ToolServer(modern(tools=[TOOL, {**TOOL, "name": "odd", "description": "\0"}]))
-    (page_listed,) = MCP().enumerate(session, NothingKnown())
+    (page_listed,) = MCP().enumerate(session, NoKnownPages())
     assert [item.tool_id for item in page_listed.items] == ["renew_loan"]
     assert [(rejection.tool, rejection.code) for rejection in page_listed.rejected] == [("odd", "JSON_NUL")]
 
@@ -352,7 +352,7 @@ def test_whatever_a_vendor_lists_is_read_or_refused_in_our_words(result):
     session = ToolServer(reply)
     session.memory["era"] = "modern"
     try:
-        page_listed = next(MCP().enumerate(session, NothingKnown()))
+        page_listed = next(MCP().enumerate(session, NoKnownPages()))
     except ProtocolError:
         return
     for item in page_listed.items:
@@ -371,20 +371,20 @@ def test_whatever_a_vendor_answers_is_read_or_refused_in_our_words(text, status,
     reply = Exchange(method="POST", json=FIRST, text=text, status=status, headers=headers)
     session = ToolServer(reply, refuses(handshake()[0].json, 404))
     with suppress(ProtocolError):
-        list(MCP().enumerate(session, NothingKnown()))
+        list(MCP().enumerate(session, NoKnownPages()))
 
 
 def test_an_error_inside_the_vendor_may_pass():
     session = ToolServer(refuses(FIRST, 200, {"code": -32603, "message": "Oops"}, 2))
     session.memory["era"] = "modern"
     with pytest.raises(UnavailableError) as caught:
-        list(MCP().enumerate(session, NothingKnown()))
+        list(MCP().enumerate(session, NoKnownPages()))
     assert "Oops" in caught.value.message
 
 
 def test_a_tool_that_is_too_large_costs_itself_alone():
     session = ToolServer(modern(tools=[TOOL, {**TOOL, "name": "huge", "x": "a" * 1_100_000}]))
-    (page_listed,) = MCP().enumerate(session, NothingKnown())
+    (page_listed,) = MCP().enumerate(session, NoKnownPages())
     assert [(rejection.tool, rejection.code) for rejection in page_listed.rejected] == [
         ("huge", "SCHEMA_TOO_BIG")
     ]

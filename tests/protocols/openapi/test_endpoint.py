@@ -17,7 +17,7 @@ from core import strict_json
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from core.outbound.session import HttpSession
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from protocols.openapi import contents
 from protocols.openapi import signature as openapi_signature
 from protocols.openapi.client import OpenApi
@@ -150,7 +150,7 @@ def test_uploaded_document_is_called_at_the_address_of_the_endpoint(api):
     api_document = document({"/a": {"get": operation("a")}}, servers=[{"url": "https://elsewhere.example"}])
     protocol = OpenApi({"document": json.dumps(api_document)})
     with HttpSession(f"{api.url}/v2", policy=Policy.parse("127.0.0.1/32")) as session:
-        ((item,),) = [page.items for page in protocol.enumerate(session, NothingKnown())]
+        ((item,),) = [page.items for page in protocol.enumerate(session, NoKnownPages())]
         outcome = protocol.invoke(session, "a", None, protocol.read(item.document), {})
     assert outcome.outcome == "ok"
     assert [path for _, path, _, _ in api.asked] == ["/v2/a"]
@@ -211,19 +211,19 @@ def many(count, **members):
 
 def pages(document_body, settings=None):
     session = ScriptedSession(Exchange(body=document_body))
-    return list(OpenApi(settings).enumerate(session, NothingKnown()))
+    return list(OpenApi(settings).enumerate(session, NoKnownPages()))
 
 
 def test_address_that_needs_its_last_slash_is_asked_with_it():
     document_body = document({"/a": {"get": operation("a")}})
     session = ScriptedSession(Exchange(status=404), Exchange(path="/", body=document_body))
-    assert [len(page.items) for page in OpenApi().enumerate(session, NothingKnown())] == [1]
+    assert [len(page.items) for page in OpenApi().enumerate(session, NoKnownPages())] == [1]
 
 
 def test_address_that_holds_nothing_is_told_as_it_was_entered():
     session = ScriptedSession(Exchange(status=404), Exchange(path="/", status=403))
     with pytest.raises(RefusedError) as caught:
-        next(OpenApi().enumerate(session, NothingKnown()))
+        next(OpenApi().enumerate(session, NoKnownPages()))
     assert caught.value.code == "NOT_FOUND"
 
 
@@ -374,7 +374,7 @@ def test_document_may_be_as_large_as_the_endpoint_lets_in(api):
 def test_document_without_end_is_not_read_to_its_end(api):
     api.document = {"x": "x" * 33 * 1024 * 1024}
     with session_with(api) as session, pytest.raises(ProtocolViolationError) as caught:
-        next(OpenApi().enumerate(session, NothingKnown()))
+        next(OpenApi().enumerate(session, NoKnownPages()))
     assert caught.value.code == "BODY_TOO_LARGE"
 
 
@@ -478,7 +478,7 @@ def test_an_operation_that_lives_elsewhere_is_not_sent_to_the_address_for_calls(
     protocol = OpenApi({"server": elsewhere.url} if is_set else {})
 
     with session_with(api) as session:
-        (page,) = protocol.enumerate(session, NothingKnown())
+        (page,) = protocol.enumerate(session, NoKnownPages())
         outcome = protocol.invoke(session, "upload", None, protocol.read(page.items[0].document), {})
         other = protocol.invoke(session, "b", None, protocol.read(page.items[1].document), {})
 
@@ -493,7 +493,7 @@ def test_an_operations_own_server_at_the_address_for_calls_is_used(api, elsewher
     protocol = OpenApi({"server": f"{elsewhere.url}/v1"})
 
     with session_with(api) as session:
-        (page,) = protocol.enumerate(session, NothingKnown())
+        (page,) = protocol.enumerate(session, NoKnownPages())
         protocol.invoke(session, "a", None, protocol.read(page.items[0].document), {})
 
     assert not page.notes

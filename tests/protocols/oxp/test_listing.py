@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from protocols import signature
-from protocols.list_pages import NothingKnown, UnreadableItemError
+from protocols.list_pages import NoKnownPages, UnreadableItemError
 from protocols.losses import losses
 from protocols.oxp.client import OXP
 from tests.core.schema import schemas
@@ -25,7 +25,7 @@ def answering(body, **recorded):
 
 
 def list_page(*items, **recorded):
-    (page,) = OXP().enumerate(answering({"items": list(items)}, **recorded), NothingKnown())
+    (page,) = OXP().enumerate(answering({"items": list(items)}, **recorded), NoKnownPages())
     return page
 
 
@@ -41,7 +41,7 @@ def rejected(page):
     "wrapped", [lambda items: {"items": items}, lambda items: {"tools": items}, lambda items: items]
 )
 def test_list_is_read_in_each_of_its_forms(wrapped):
-    (page,) = OXP().enumerate(answering(wrapped([tool()])), NothingKnown())
+    (page,) = OXP().enumerate(answering(wrapped([tool()])), NoKnownPages())
     assert listed_ids(page) == [("Calculator.Add", "1.0.0")]
     assert page.next is None
 
@@ -56,7 +56,7 @@ def test_another_version_of_the_protocol_is_noted(version, codes):
 @pytest.mark.parametrize("body", [{}, {"items": {}}, {"items": None}, 5, "tools", None])
 def test_what_is_no_list_ends_the_run(body):
     with pytest.raises(ProtocolViolationError) as caught:
-        list(OXP().enumerate(answering(body), NothingKnown()))
+        list(OXP().enumerate(answering(body), NoKnownPages()))
     assert caught.value.code == "SHAPE"
 
 
@@ -73,7 +73,7 @@ def test_what_is_no_list_ends_the_run(body):
 )
 def test_list_shows_the_revision(headers, body, revision):
     session = answering(body, headers=headers)
-    list(OXP().enumerate(session, NothingKnown()))
+    list(OXP().enumerate(session, NoKnownPages()))
     assert session.memory.get("revision") == revision
 
 
@@ -149,7 +149,7 @@ def test_fault_in_one_version_does_not_cost_another():
 
 def test_value_that_cannot_be_stored_costs_one_definition():
     body = json.dumps({"items": [tool(description="a\0b"), tool("A.C")]})
-    (page,) = OXP().enumerate(answering(None, text=body), NothingKnown())
+    (page,) = OXP().enumerate(answering(None, text=body), NoKnownPages())
     assert (listed_ids(page), rejected(page)) == ([("A.C", "1.0.0")], [("Calculator.Add", "JSON_NUL")])
 
 
@@ -176,7 +176,7 @@ def health(status=200, **recorded):
 def test_health_tells_a_vendor_that_is_down_from_a_wrong_address(status, answered, error, code, words):
     session = ScriptedSession(Exchange(path="/tools", status=status, text=""), answered)
     with pytest.raises(error) as caught:
-        list(OXP().enumerate(session, NothingKnown()))
+        list(OXP().enumerate(session, NoKnownPages()))
     assert caught.value.code == code
     assert words in caught.value.message
 
@@ -184,7 +184,7 @@ def test_health_tells_a_vendor_that_is_down_from_a_wrong_address(status, answere
 def test_credential_that_is_missing_is_no_question_of_health():
     session = ScriptedSession(Exchange(path="/tools", status=401, text=""))
     with pytest.raises(RefusedError) as caught:
-        list(OXP().enumerate(session, NothingKnown()))
+        list(OXP().enumerate(session, NoKnownPages()))
     assert caught.value.code == "AUTH"
 
 

@@ -9,7 +9,7 @@ from protocols import members, paging
 from protocols.base import Protocol, Session
 from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
-from protocols.list_pages import Item, ItemPage, KnownPages, Rejected, UnreadableItemError
+from protocols.list_pages import Item, ItemPage, KnownPages, RejectedItem, UnreadableItemError
 from protocols.signature import Signature
 from tests.protocols.toy import document as toy_document
 from tests.protocols.toy import wire
@@ -70,7 +70,7 @@ def _page(reply: Reply, cursor: str) -> ItemPage:
     if not isinstance(items_listed, list):
         raise ProtocolViolationError("SHAPE", "The reply has no array “tools”.")
     items, refused = paging.sort_entries(document, items_listed, _item)
-    rejected = [Rejected(_name(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
+    rejected = [RejectedItem(_name(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
     more = document.value.get("more")
     return ItemPage(
         items=items,

@@ -17,7 +17,7 @@ from core.outbound.session import HttpSession
 from designer.agents import agents
 from designer.pins import tunings
 from designer.releases import publishing
-from protocols.list_pages import NothingKnown
+from protocols.list_pages import NoKnownPages
 from tests.factories import make_endpoint, make_pin, make_tool
 from tests.hostile_vendor import json_reply
 from tests.serving.test_calls import owner, runtime, vendor
@@ -88,7 +88,7 @@ def desk_of(owner, name, vendor):
 
 
 def enumerated(protocol, opened):
-    pages = list(protocol.enumerate(opened, NothingKnown()))
+    pages = list(protocol.enumerate(opened, NoKnownPages()))
     assert [rejected for page in pages for rejected in page.rejected] == []
     assert [note for page in pages for note in page.notes] == []
     items = [item for page in pages for item in page.items]

@@ -275,7 +275,7 @@ def test_looking_ends(server, monkeypatch):
     ],
 )
 def test_challenge_is_read_as_http_writes_it(challenge, expected):
-    assert challenges.challenged(challenge, "resource_metadata") == expected
+    assert challenges.challenge_parameter(challenge, "resource_metadata") == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import client_registration
-from catalog.credentials.oauth.clients import Registered
+from catalog.credentials.oauth.clients import RegisteredClient
 from catalog.models import Grant
 from core.encryption import Secret
 from core.outbound.errors import ProtocolError
@@ -32,7 +32,7 @@ FINE = {
 }
 
 
-def answered(script, path: str = "/register") -> Registered:
+def answered(script, path: str = "/register") -> RegisteredClient:
     with HostileVendor(script) as server:
         return client_registration.register(
             f"{server.url}{path}", redirect_uri=REDIRECT, authentication="basic", scope="read"
@@ -180,9 +180,9 @@ def test_registration_is_asked_for_once_although_the_reply_is_lost():
         assert len(server.requests) == 1
 
 
-def registered(**changed) -> Registered:
+def registered(**changed) -> RegisteredClient:
     members = {"client_id": "made-for-us", "client_authentication": "basic", "secret": Secret(SECRET)}
-    return Registered(**members | {"secret_expires_at": None} | changed)
+    return RegisteredClient(**members | {"secret_expires_at": None} | changed)
 
 
 @pytest.mark.django_db

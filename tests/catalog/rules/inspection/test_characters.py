@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.rules import inspection
-from catalog.rules.inspection.characters import SEVERITIES, spelled
+from catalog.rules.inspection.characters import SEVERITIES, spell_out_hidden
 from catalog.templatetags.display import shown
 from core.invisible_characters import (
     HIDDEN,
@@ -19,7 +19,7 @@ from core.invisible_characters import (
     SURROGATE,
     UNASSIGNED,
     decoded_tags,
-    hidden,
+    find_hidden,
     kind_of,
     name_of,
 )
@@ -103,7 +103,7 @@ def test_every_one_is_found_in_the_middle_of_a_text():
     tried = [c for number, c in enumerate(HIDING) if not number % 16 or kind_of(c) is not UNASSIGNED]
     for start in range(0, len(tried), BLOCK):
         block = tried[start : start + BLOCK]
-        starts = [hidden_part.start for hidden_part in hidden("".join([f"ab{c}cd" for c in block]))]
+        starts = [hidden_part.start for hidden_part in find_hidden("".join([f"ab{c}cd" for c in block]))]
         assert starts == list(range(2, 5 * len(block), 5)), f"from U+{ord(block[0]):04X}"
 
 
@@ -169,16 +169,16 @@ def test_every_one_is_found_at_every_position(character, before, after, place):
     ],
 )
 def test_runs_and_strays_are_told_apart(text, code):
-    assert [hidden_part.kind.code for hidden_part in hidden(text)] == [code]
+    assert [hidden_part.kind.code for hidden_part in find_hidden(text)] == [code]
 
 
 @pytest.mark.parametrize("text", ["❤\ufe0f", "1\ufe0f\u20e3", "न्\u200dद", "👨\u200d👩", "👁\ufe0f\u200d🗨"])
 def test_what_a_script_or_a_picture_needs_is_no_finding(text):
-    assert list(hidden(text)) == []
+    assert list(find_hidden(text)) == []
 
 
 def test_tags_are_decoded_and_names_are_short():
     assert decoded_tags("x\U000e0068\U000e0069") == "hi"
     assert [name_of(c) for c in "\u202e\u200b\u00a0"] == ["U+202E RLO", "U+200B ZWSP", "U+00A0 NBSP"]
-    assert spelled("a\u202eb\U000e0068\U000e0069") == "a[U+202E RLO]b[hidden: hi]"
-    assert spelled("\u200b" * 9).endswith("[and 5 more]")
+    assert spell_out_hidden("a\u202eb\U000e0068\U000e0069") == "a[U+202E RLO]b[hidden: hi]"
+    assert spell_out_hidden("\u200b" * 9).endswith("[and 5 more]")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.rules.inspection.folding import BOUNDARY, folded
+from catalog.rules.inspection.folding import BOUNDARY, fold_text
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ from catalog.rules.inspection.folding import BOUNDARY, folded
     ],
 )
 def test_words_are_read_without_what_is_between_and_around_them(text, expected):
-    assert folded(text) == expected
+    assert fold_text(text) == expected
 
 
 @pytest.mark.parametrize("text", ["snake_case stays", "x = 3 > 2", "3 - 2 = 1", "a_b c", "mp3 of 2024"])
 def test_plain_words_are_read_as_they_are(text):
-    assert folded(text) == text
+    assert fold_text(text) == text
