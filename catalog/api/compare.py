@@ -32,11 +32,17 @@ TOOLS = OpenApiParameter(
 class ComparedTool(serializers.Serializer[Any]):
     id = serializers.IntegerField(source="tool.pk")
     name = serializers.CharField(source="tool.name")
-    description = serializers.CharField(source="signature.description", help_text="As it is shown.")
+    description = serializers.CharField(
+        source="signature.description", help_text="The description as agents see it."
+    )
     vendor = serializers.SlugField(source="tool.endpoint.vendor.slug")
-    version = serializers.CharField(source="tool.current.label", help_text="The vendor's label.")
+    version = serializers.CharField(
+        source="tool.current.label", help_text="The vendor's own name of the current version."
+    )
     ordinal = serializers.IntegerField(source="tool.current.ordinal")
-    version_name = serializers.CharField(source="tool.current.name", help_text="For people.")
+    version_name = serializers.CharField(
+        source="tool.current.name", help_text="The name of the version that pages show."
+    )
     status = serializers.ChoiceField(choices=ToolStatus.choices, source="tool.status")
     tags = serializers.ListField(child=serializers.CharField(), source="tool.tags")
     tokens = serializers.IntegerField(source="tool.tokens")
@@ -52,7 +58,7 @@ class ComparedCell(serializers.Serializer[Any]):
 
     parameter = serializers.SerializerMethodField()
     vendors = serializers.CharField(
-        allow_null=True, help_text="The vendor's description, if it is replaced by a tuned one."
+        allow_null=True, help_text="The vendor's description; empty if no tuned one replaces it."
     )
     is_hidden = serializers.BooleanField()
 
@@ -63,7 +69,9 @@ class ComparedCell(serializers.Serializer[Any]):
 
 class ComparedLine(serializers.Serializer[Any]):
     name = serializers.CharField()
-    differs = serializers.BooleanField(help_text="It differs in more than the name.")
+    differs = serializers.BooleanField(
+        help_text="True if the tools differ in this line in more than the name."
+    )
     cells = serializers.SerializerMethodField()
 
     @extend_schema_field(serializers.ListField(child=ComparedCell(allow_null=True)))
@@ -74,7 +82,7 @@ class ComparedLine(serializers.Serializer[Any]):
 
 class ComparisonOutput(serializers.Serializer[ToolComparison]):
     tools = ComparedTool(many=True, source="columns")
-    differing = serializers.SerializerMethodField(help_text="The facts in which they are not alike.")
+    differing = serializers.SerializerMethodField(help_text="The facts in which the tools differ.")
     inputs = ComparedLine(many=True)
     outputs = ComparedLine(many=True)
 

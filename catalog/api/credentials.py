@@ -85,7 +85,9 @@ class CredentialInput(ModelInput):
         help_text="With OAuth the client's; left out for a public client. With `key` a private key that the "
         "server issued (PEM or JWK); without one Pegboard makes it.",
     )
-    client = NewClientInput(required=False, help_text="Needed with OAuth, and not taken otherwise.")
+    client = NewClientInput(
+        required=False, help_text="The OAuth client. Required for OAuth, refused for other kinds."
+    )
 
     class Meta:
         model = Credential
@@ -114,7 +116,7 @@ class CredentialChange(ModelChange):
         write_only=True,
         trim_whitespace=False,
         allow_blank=False,
-        help_text="Another one.",
+        help_text="The new secret, which replaces the stored one.",
     )
 
     class Meta:
@@ -143,7 +145,9 @@ class ClientOutput(ModelOutput[Grant]):
 class ScopesOutput(serializers.Serializer[Any]):
     asked = serializers.ListField(child=serializers.CharField())
     granted = serializers.ListField(child=serializers.CharField())
-    missing = serializers.ListField(child=serializers.CharField(), help_text="Asked for and not granted.")
+    missing = serializers.ListField(
+        child=serializers.CharField(), help_text="The requested scopes that the server did not grant."
+    )
     extra = serializers.ListField(
         child=serializers.CharField(), help_text="The scopes that were granted without a request."
     )
@@ -167,15 +171,23 @@ class CredentialStatusOutput(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=SignInState.choices)
     message = serializers.CharField()
     remedy = serializers.ChoiceField(choices=Remedy.choices, allow_null=True)
-    used_at = serializers.DateTimeField(allow_null=True, help_text="About when it was last sent.")
-    renewed_at = serializers.DateTimeField(allow_null=True, help_text="When its token was last renewed.")
-    expires_at = serializers.DateTimeField(allow_null=True, help_text="The end of the token, if it is known.")
+    used_at = serializers.DateTimeField(
+        allow_null=True, help_text="The approximate time at which the credential was last sent."
+    )
+    renewed_at = serializers.DateTimeField(
+        allow_null=True, help_text="The time of the last renewal of the access token."
+    )
+    expires_at = serializers.DateTimeField(
+        allow_null=True, help_text="The time at which the access token expires; null if unknown."
+    )
     in_doubt_since = serializers.DateTimeField(
         allow_null=True,
         help_text="When a renewal was sent whose reply never came; the refresh token may be replaced.",
     )
     signed_in_at = serializers.DateTimeField(allow_null=True)
-    signed_in_by = serializers.CharField(help_text="Empty before the first sign-in.")
+    signed_in_by = serializers.CharField(
+        help_text="The user who signed in at the vendor; empty before the first sign-in."
+    )
     error = FailureOutput(allow_null=True, help_text="The last problem; empty after a success.")
     scopes = ScopesOutput(allow_null=True)
 
@@ -209,7 +221,7 @@ class CredentialOutput(ModelOutput[Credential]):
     set_by = serializers.CharField(source="set_by.username", default="", read_only=True)
     client = serializers.SerializerMethodField()
     status = serializers.SerializerMethodField()
-    endpoints = UsedOutput(many=True, read_only=True, help_text="Where it is used.")
+    endpoints = UsedOutput(many=True, read_only=True, help_text="The endpoints that use the credential.")
 
     class Meta:
         model = Credential
@@ -268,7 +280,7 @@ class CredentialOutput(ModelOutput[Credential]):
 
 
 class LookupInput(Input):
-    url = Address(max_length=MAX_URL_LENGTH, help_text="The vendor's, as an endpoint has it.")
+    url = Address(max_length=MAX_URL_LENGTH, help_text="The address of the vendor's endpoint.")
     protocol = serializers.ChoiceField(
         choices=protocols.connectable(),
         required=False,
@@ -289,13 +301,15 @@ class ServerOutput(serializers.Serializer[Any]):
     )
     states_issuer = serializers.BooleanField()
     registration_url = serializers.CharField(
-        help_text="Where clients register themselves (RFC 7591), or empty."
+        help_text="The address at which clients register themselves (RFC 7591); may be empty."
     )
-    revocation_url = serializers.CharField(help_text="Where tokens are ended (RFC 7009), or empty.")
+    revocation_url = serializers.CharField(
+        help_text="The address at which tokens are revoked (RFC 7009); may be empty."
+    )
     takes_documents = serializers.BooleanField(
         help_text="Whether a client id may be the address of a document about the client."
     )
-    problem = serializers.CharField(help_text="Why it cannot be used, or empty.")
+    problem = serializers.CharField(help_text="The reason why the server cannot be used; may be empty.")
 
 
 class StepOutput(serializers.Serializer[Any]):

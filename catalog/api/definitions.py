@@ -50,7 +50,7 @@ class DefinitionChange(Input):
         required=False,
         help_text="A JSON Schema of `type: object`. Names that begin with an underscore are refused.",
     )
-    output = SchemaField(required=False, help_text="The JSON Schema of what comes back.")
+    output = SchemaField(required=False, help_text="The JSON Schema of the output.")
     activity = serializers.CharField(
         required=False,
         allow_blank=True,
@@ -67,7 +67,7 @@ class DefinitionInput(DefinitionChange):
     inputs = SchemaField(
         help_text="A JSON Schema of `type: object`. Names that begin with an underscore are refused."
     )
-    output = SchemaField(help_text="The JSON Schema of what comes back.")
+    output = SchemaField(help_text="The JSON Schema of the output.")
 
 
 @extend_schema_field({"type": "array", "items": {"type": "object", "additionalProperties": True}})
@@ -119,7 +119,7 @@ class DefinitionOutput(serializers.Serializer[Any]):
 
 
 class DefinitionsOutput(serializers.Serializer[Any]):
-    definitions = DefinitionOutput(many=True, help_text="In the order in which they were sent.")
+    definitions = DefinitionOutput(many=True, help_text="The definitions in the order of the request.")
 
 
 class ChangeOutput(serializers.Serializer[Any]):
@@ -129,7 +129,9 @@ class ChangeOutput(serializers.Serializer[Any]):
 
 
 class DefinitionDetailOutput(DefinitionOutput):
-    changes = serializers.SerializerMethodField(help_text="Who defined and changed it, the newest first.")
+    changes = serializers.SerializerMethodField(
+        help_text="The changes of the definition with their authors, the newest first."
+    )
 
     @extend_schema_field(ChangeOutput(many=True))
     def get_changes(self, row: dict[str, Any]) -> Any:

@@ -68,7 +68,9 @@ def chosen_credential(pk: Any) -> Credential | None:
 
 class EndpointChange(RetryChange, ModelChange):
     protocol = serializers.ChoiceField(
-        choices=protocols.connectable(), required=False, help_text="Only while no tool was read."
+        choices=protocols.connectable(),
+        required=False,
+        help_text="The new protocol. It can be changed until the first tool is read.",
     )
     url = Address(max_length=MAX_URL_LENGTH, required=False)
     credential = serializers.UUIDField(required=False, allow_null=True)

@@ -33,7 +33,7 @@ class FindingOutput(ModelOutput[Finding]):
         read_only=True,
         allow_null=True,
         default=None,
-        help_text="As the vendor numbers it; null where it is about no version.",
+        help_text="The vendor's name of the version; null if the finding is about no version.",
     )
     ordinal = serializers.IntegerField(
         source="version.ordinal", read_only=True, allow_null=True, default=None

@@ -31,7 +31,7 @@ class RetryChange(Input):
         max_value=retries.MAX_ATTEMPTS,
         required=False,
         allow_null=True,
-        help_text="The most that are made of one call, the first one included.",
+        help_text="The maximum number of attempts of one call, the first included.",
     )
 
 
@@ -58,7 +58,8 @@ class RetryStated(serializers.Serializer[Any]):
 
 class StatedByOutput(serializers.Serializer[Any]):
     stated_by = serializers.ChoiceField(
-        choices=get_args(retries.Level), help_text="Where it is stated; the first of these counts."
+        choices=get_args(retries.Level),
+        help_text="The source of the rule: the first of these that states one.",
     )
 
 

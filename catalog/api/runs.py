@@ -32,7 +32,9 @@ class RunOutput(ModelOutput[Run]):
 
     error = serializers.SerializerMethodField()
     state = serializers.ChoiceField(
-        choices=RunState.choices, read_only=True, help_text="`status`, or that a person decides about it."
+        choices=RunState.choices,
+        read_only=True,
+        help_text="The `status`, or the state of a run that waits for a decision.",
     )
     notes = NoteOutput(many=True, read_only=True)
     reached = serializers.DictField(

@@ -14,12 +14,14 @@ MAX_NEEDS = 200
 
 class UnmetNeedOutput(serializers.Serializer[Any]):
     words = serializers.CharField()
-    searches = serializers.IntegerField(help_text="How often they were searched without a good fit.")
-    days = serializers.IntegerField(help_text="On how many days.")
+    searches = serializers.IntegerField(
+        help_text="The number of searches for these words without a good result."
+    )
+    days = serializers.IntegerField(help_text="The number of days with such a search.")
     first = serializers.DateField()
     last = serializers.DateField()
     vendor = serializers.SlugField(
-        source="vendor_slug", allow_null=True, help_text="The vendor that later brought a tool that fits."
+        source="vendor_slug", allow_null=True, help_text="The vendor that later published a suitable tool."
     )
 
 

@@ -35,11 +35,13 @@ DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 
 class WhyOutput(serializers.Serializer[Any]):
     name = serializers.ListField(
-        child=serializers.CharField(), help_text="Words of the question that are in the name."
+        child=serializers.CharField(), help_text="The words of the query that the tool's name contains."
     )
-    words = serializers.ListField(child=serializers.CharField(), help_text="Words in its other texts.")
+    words = serializers.ListField(
+        child=serializers.CharField(), help_text="The words of the query that its other texts contain."
+    )
     job_words = serializers.ListField(
-        child=serializers.CharField(), help_text="Words that it has by another word for the same thing."
+        child=serializers.CharField(), help_text="The words of the query for which its texts have a synonym."
     )
     meaning = serializers.FloatField(
         allow_null=True, help_text="How close the meaning is, 0 to 1; null where meanings are not compared."
@@ -68,13 +70,13 @@ class ToolRow(serializers.Serializer[Any]):
         help_text="The current version as the vendor numbers it; empty where it numbers nothing."
     )
     ordinal = serializers.IntegerField()
-    version_name = serializers.CharField(help_text="For people.")
+    version_name = serializers.CharField(help_text="The name of the version that pages show.")
     status = serializers.ChoiceField(choices=ToolStatus.choices)
     is_stopped = serializers.BooleanField(
-        help_text="Held for review or blocked; nothing was let through yet."
+        help_text="True while every version of the tool is held for review or blocked."
     )
     tags = serializers.ListField(child=serializers.CharField())
-    tokens = serializers.IntegerField(help_text="About what a model reads of it, as it is shown here.")
+    tokens = serializers.IntegerField(help_text="The estimated tokens of the tool as shown here.")
     effect = serializers.ChoiceField(
         choices=get_args(Effect), help_text="The worst effect of a call, by the tuned texts if there are any."
     )
@@ -82,16 +84,18 @@ class ToolRow(serializers.Serializer[Any]):
         help_text="The description and the tokens are those of a tuned text, which replaces the vendor's."
     )
     changed_at = serializers.DateTimeField()
-    why = WhyOutput(allow_null=True, help_text="Why the question found it; null without a question.")
+    why = WhyOutput(
+        allow_null=True, help_text="The reasons why the query found the tool; null without a query."
+    )
     variants = VariantOutput(
         many=True, help_text="The same tool at other endpoints of the vendor, which have no row of their own."
     )
 
 
 class FacetValueOutput(serializers.Serializer[Any]):
-    value = serializers.CharField(help_text="What the parameter of this name accepts.")
-    label = serializers.CharField(help_text="For people.")  # type: ignore[assignment]
-    count = serializers.IntegerField(help_text="How many tools the page would have with this value.")
+    value = serializers.CharField(help_text="The value for the query parameter of this name.")
+    label = serializers.CharField(help_text="The value as pages show it.")  # type: ignore[assignment]
+    count = serializers.IntegerField(help_text="The number of tools with this value.")
 
 
 class ToolRows(serializers.Serializer[Any]):
@@ -106,7 +110,7 @@ class ToolRows(serializers.Serializer[Any]):
         help_text="How many rows these tools are: the same tool at several endpoints of a vendor is one, "
         "unless `sort=-used`. Null if that takes long to count.",
     )
-    fits_badly = serializers.BooleanField(help_text="Nothing that was found answers the question well.")
+    fits_badly = serializers.BooleanField(help_text="True if no result fits the query well.")
 
     results = ToolRow(many=True)
     facets = serializers.DictField(
@@ -119,7 +123,7 @@ class ToolRows(serializers.Serializer[Any]):
     previous = serializers.URLField(allow_null=True)
     unmatched = serializers.ListField(child=serializers.CharField())
     repaired = serializers.DictField(child=serializers.CharField())
-    progress = ProgressOutput(help_text="Figures of the whole catalog.")
+    progress = ProgressOutput(help_text="The progress of indexing the whole catalog.")
 
 
 SOME_TEXT = {"type": "string", "minLength": 1}

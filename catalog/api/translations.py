@@ -32,9 +32,13 @@ FILE_PARAMETERS = [
 
 
 class TranslationOutput(ModelOutput[Translation]):
-    author = serializers.CharField(source="author_name", read_only=True, help_text="A person, or the model.")
+    author = serializers.CharField(
+        source="author_name",
+        read_only=True,
+        help_text="The name of the user, or of the model, that wrote it.",
+    )
     is_confirmed = serializers.BooleanField(
-        read_only=True, help_text="A person wrote, imported or confirmed it."
+        read_only=True, help_text="True if a user wrote, imported or confirmed it."
     )
     origin = serializers.ChoiceField(choices=TranslationOrigin.values, read_only=True)
 
@@ -48,17 +52,21 @@ class TranslatedTextOutput(serializers.Serializer[Any]):
         source="text.member",
         choices=["title", "description", "input", "input_title", "output", "output_title"],
     )
-    name = serializers.CharField(source="text.name", allow_blank=True, help_text="Of the input or output.")
+    name = serializers.CharField(
+        source="text.name", allow_blank=True, help_text="The name of the input or output."
+    )
     source_text = serializers.CharField(source="text.source")
     digest = serializers.CharField(source="text.digest", help_text="The SHA-256 of `source_text`.")
     translation = TranslationOutput(allow_null=True)
     stale = TranslationOutput(
-        source="former", allow_null=True, help_text="Of an earlier text, which the vendor has changed since."
+        source="former",
+        allow_null=True,
+        help_text="The translation of an earlier text, which the vendor has changed since.",
     )
 
 
 class TranslationInput(Input):
-    text = serializers.CharField(max_length=MAX_TRANSLATION, help_text="Plain text.")
+    text = serializers.CharField(max_length=MAX_TRANSLATION, help_text="The translation, in plain text.")
 
 
 class TranslationFileInput(Input):

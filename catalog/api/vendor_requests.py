@@ -45,7 +45,7 @@ class VendorRequestOutput(ModelOutput[VendorRequest]):
     asked_by = serializers.CharField(source="asked_by.username", default=None, allow_null=True)
     answered_by = serializers.CharField(source="answered_by.username", default=None, allow_null=True)
     endpoint = serializers.IntegerField(
-        source="endpoint_id", allow_null=True, help_text="The one that was connected for it."
+        source="endpoint_id", allow_null=True, help_text="The endpoint that answered the request."
     )
 
     class Meta:

@@ -54,7 +54,9 @@ class VendorChange(ModelChange, VendorInput):
 
 
 class VendorOutput(ModelOutput[Vendor]):
-    homepage = serializers.CharField(read_only=True, help_text="An address, or empty.")
+    homepage = serializers.CharField(
+        read_only=True, help_text="The address of the vendor's website; may be empty."
+    )
     endpoints = serializers.IntegerField(source="endpoint_count", read_only=True)
     tools = serializers.IntegerField(source="tool_count", read_only=True)
 
@@ -88,7 +90,9 @@ class ReportCardOutput(serializers.Serializer[report_card.ReportCard]):
     since = serializers.DateTimeField(allow_null=True)
     runs = serializers.IntegerField()
     succeeded = serializers.IntegerField()
-    availability = serializers.FloatField(allow_null=True, help_text="In percent.")
+    availability = serializers.FloatField(
+        allow_null=True, help_text="The share of successful runs, in percent."
+    )
     page_ms = PageTimeOutput(allow_null=True)
     added = serializers.IntegerField()
     changed = serializers.IntegerField()

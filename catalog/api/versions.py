@@ -59,13 +59,13 @@ class VersionOf(serializers.Serializer[Any]):
     """The version in rows of other resources. `version`: "" without a vendor's label."""
 
     version = serializers.CharField(
-        source="version.label", read_only=True, help_text="As the vendor numbers it."
+        source="version.label", read_only=True, help_text="The vendor's name of the version."
     )
     ordinal = serializers.IntegerField(source="version.ordinal", read_only=True)
     version_name = serializers.CharField(
         source="version.name",
         read_only=True,
-        help_text="For people: “2”, or “2, rewritten on 22 November 2026”.",
+        help_text="The name of the version that pages show: “2”, or “2, rewritten on 22 November 2026”.",
     )
 
 
@@ -75,14 +75,16 @@ def version_facts(version: ToolVersion) -> dict[str, Any]:
 
 
 class VersionRow(ModelOutput[ToolVersion]):
-    version = serializers.CharField(source="label", read_only=True, help_text="As the vendor numbers it.")
+    version = serializers.CharField(
+        source="label", read_only=True, help_text="The vendor's name of the version."
+    )
     version_name = serializers.CharField(
         source="name",
         read_only=True,
-        help_text="For people: “2”, or “2, rewritten on 22 November 2026”.",
+        help_text="The name of the version that pages show: “2”, or “2, rewritten on 22 November 2026”.",
     )
     tokens = serializers.IntegerField(
-        read_only=True, help_text="Estimated tokens of the vendor's texts, without tunings."
+        read_only=True, help_text="The estimated tokens of the vendor's texts, without tunings."
     )
     first_seen = serializers.DateTimeField(source="first_seen_at", read_only=True)
     is_current = serializers.SerializerMethodField()

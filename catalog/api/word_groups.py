@@ -21,7 +21,7 @@ class WordGroupInput(Input):
         child=serializers.CharField(max_length=word_groups.MAX_WORD_LENGTH),
         min_length=2,
         max_length=word_groups.MAX_WORDS,
-        help_text="Words that mean the same. Terms of several words are allowed.",
+        help_text="The words, or terms of several words, that mean the same.",
     )
 
 

@@ -26,7 +26,9 @@ class SecondLookOutput(ModelOutput[SecondLook]):
 
 
 class SecondLookChange(Input):
-    is_on = serializers.BooleanField(required=False, help_text="Look once a week. Off at first.")
+    is_on = serializers.BooleanField(
+        required=False, help_text="True to read the list a second time each week. Off by default."
+    )
     other_name = serializers.CharField(
         required=False,
         allow_blank=True,

@@ -16,16 +16,18 @@ from people.permissions import person
 
 
 class FiledPinOutput(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="The one that a model is shown.")
-    vendor = serializers.CharField(help_text="Its short name.")
+    name = serializers.CharField(help_text="The name of the tool that a model sees.")
+    vendor = serializers.CharField(help_text="The slug of the vendor.")
     endpoint = serializers.CharField(
-        allow_blank=True, help_text="Its address; empty for a tool that is defined here."
+        allow_blank=True, help_text="The address of the endpoint; empty for a defined tool."
     )
     protocol = serializers.CharField()
-    tool_id = serializers.CharField(help_text="The vendor's own id.")
-    version = serializers.CharField(allow_blank=True, help_text="As the vendor numbers it.")
-    digest = serializers.CharField(help_text="Of the vendor's own text of the version.")
-    tuning = serializers.JSONField(required=False, help_text="As `pins/{id}/tuning/` takes it.")
+    tool_id = serializers.CharField(help_text="The vendor's id of the tool.")
+    version = serializers.CharField(allow_blank=True, help_text="The vendor's name of the version.")
+    digest = serializers.CharField(help_text="The digest of the vendor's text of the version.")
+    tuning = serializers.JSONField(
+        required=False, help_text="The tuning, in the form of `pins/{id}/tuning/`."
+    )
     definition = serializers.JSONField(
         required=False, help_text="The whole form of a tool that is defined here; left out for a vendor's."
     )
@@ -34,7 +36,7 @@ class FiledPinOutput(serializers.Serializer[Any]):
 class FiledProcedureOutput(serializers.Serializer[Any]):
     title = serializers.CharField()
     slug = serializers.CharField()
-    body = serializers.CharField(help_text="With tools by the names that are shown.")
+    body = serializers.CharField(help_text="The text, which names tools as a model sees them.")
 
 
 class FiledTransferOutput(serializers.Serializer[Any]):
@@ -44,9 +46,9 @@ class FiledTransferOutput(serializers.Serializer[Any]):
 
 class FiledLimitOutput(serializers.Serializer[Any]):
     tokens = serializers.IntegerField(
-        help_text="The most tokens of its tools and procedures in each request."
+        help_text="The maximum tokens of its tools and procedures in each request."
     )
-    stops = serializers.BooleanField(help_text="Whether more than that fails a check of publishing.")
+    stops = serializers.BooleanField(help_text="True if exceeding the limit fails a check of publishing.")
 
 
 class FiledGateOutput(serializers.Serializer[Any]):
@@ -56,7 +58,7 @@ class FiledGateOutput(serializers.Serializer[Any]):
 
 
 class FiledVendorOutput(serializers.Serializer[Any]):
-    vendor = serializers.CharField(help_text="Its short name.")
+    vendor = serializers.CharField(help_text="The slug of the vendor.")
     endpoints = serializers.ListField(
         child=serializers.CharField(), help_text="The addresses of its endpoints."
     )
@@ -72,7 +74,9 @@ class FiledAgentOutput(serializers.Serializer[Any]):
     transfer = FiledTransferOutput(
         help_text="The text for the transfer from its parent; empty for the default."
     )
-    token_limit = FiledLimitOutput(allow_null=True, required=False, help_text="Null for none.")
+    token_limit = FiledLimitOutput(
+        allow_null=True, required=False, help_text="The token limit; null for none."
+    )
     rehearsal_gate = FiledGateOutput(
         required=False, help_text="The effect of its rehearsals on publishing; left out for a warning."
     )
@@ -94,12 +98,12 @@ class AgentFileOutput(serializers.Serializer[Any]):
 
 
 class ImportInput(TeamOfUser, Input):
-    file = serializers.JSONField(help_text="As GET `agents/{slug}/file/` answers it.")
+    file = serializers.JSONField(help_text="The file that GET `agents/{slug}/file/` returned.")
     team = serializers.SlugField(
         max_length=slugs.MAX_LENGTH, required=False, help_text="The slug of one of your teams."
     )
     dry_run = serializers.BooleanField(
-        required=False, help_text="Report what would be created, and create nothing."
+        required=False, help_text="True to report what would be created, and create nothing."
     )
     accept_missing = serializers.BooleanField(
         required=False,
@@ -110,8 +114,8 @@ class ImportInput(TeamOfUser, Input):
 
 class MissingOutput(serializers.Serializer[Any]):
     code = serializers.ChoiceField(choices=agent_files.CODES)
-    agent = serializers.CharField(help_text="Its slug in the file.")
-    name = serializers.CharField(help_text="Of the tool, in the file.")
+    agent = serializers.CharField(help_text="The slug of the agent in the file.")
+    name = serializers.CharField(help_text="The name of the tool in the file.")
     message = serializers.CharField()
 
 

@@ -114,7 +114,7 @@ class AgentOutput(RetryStated, ModelOutput[Agent]):
 
     is_changed = serializers.BooleanField(
         read_only=True,
-        help_text="Whether publishing now would create another release.",
+        help_text="True if publishing now would create another release.",
     )
     vendors = Slugs(help_text="The slugs of the vendors that are named for it; null for all.")
     usable_vendors = Slugs(

@@ -20,7 +20,7 @@ from people.permissions import person
 class ToolCost(serializers.Serializer[Any]):
     pin = serializers.IntegerField()
     tool = serializers.IntegerField()
-    name = serializers.CharField(help_text="As the model knows it.")
+    name = serializers.CharField(help_text="The name of the tool that a model sees.")
     tokens = serializers.IntegerField()
 
 
@@ -28,12 +28,14 @@ class BudgetOutput(serializers.Serializer[Any]):
     limit = serializers.IntegerField(
         allow_null=True, help_text="How many tokens its tools and procedures may take; null: no limit is set."
     )
-    stops = serializers.BooleanField(help_text="Whether more than that fails a check of publishing.")
+    stops = serializers.BooleanField(help_text="True if exceeding the limit fails a check of publishing.")
     tokens = serializers.IntegerField(
-        help_text="What all its tools and transfers cost in each request, about."
+        help_text="The estimated tokens of all tools and transfers in each request."
     )
-    tools = ToolCost(many=True, help_text="The most costly first.")
-    in_format = FormatBudgetOutput(allow_null=True, help_text="Null without a format in the request.")
+    tools = ToolCost(many=True, help_text="The tools, the most costly first.")
+    in_format = FormatBudgetOutput(
+        allow_null=True, help_text="The costs in the requested format; null if none was requested."
+    )
 
 
 class BudgetInput(ModelInput):

@@ -38,7 +38,10 @@ class ChannelMoveOutput(ModelOutput[ChannelMove]):
 class ChannelOutput(serializers.Serializer[Any]):
     name = serializers.CharField()
     release = serializers.IntegerField(
-        source="release.number", default=None, allow_null=True, help_text="Null where it leads nowhere yet."
+        source="release.number",
+        default=None,
+        allow_null=True,
+        help_text="The release that it points to; null for none.",
     )
     digest = serializers.CharField(source="release.digest", default=None, allow_null=True)
     moved_by = serializers.CharField(source="last_move.moved_by.username", default=None, allow_null=True)
@@ -47,11 +50,11 @@ class ChannelOutput(serializers.Serializer[Any]):
 
 
 class ChannelDetailOutput(ChannelOutput):
-    history = ChannelMoveOutput(many=True, help_text="The newest moves first, 50 at most.")
+    history = ChannelMoveOutput(many=True, help_text="The last 50 moves, the newest first.")
 
 
 class ChannelListOutput(serializers.Serializer[Any]):
-    results = ChannelOutput(many=True, help_text="`live` first, then by name: 20 at most.")
+    results = ChannelOutput(many=True, help_text="The channels, `live` first, then by name; at most 20.")
 
 
 @extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string", "maxLength": 80}]})

@@ -31,7 +31,9 @@ class TokensOutput(serializers.Serializer[Any]):
 class DraftOutput(serializers.Serializer[Any]):
     """`digest` is what the release would have: send it as `seen` to publish this draft and no other."""
 
-    number = serializers.IntegerField(source="draft.number", help_text="That the release would get.")
+    number = serializers.IntegerField(
+        source="draft.number", help_text="The number that the release would get."
+    )
     digest = serializers.CharField()
     against = serializers.IntegerField(
         source="against.number",
@@ -39,7 +41,7 @@ class DraftOutput(serializers.Serializer[Any]):
         allow_null=True,
         help_text="The release that `live` points to, else the newest one; null before the first.",
     )
-    is_new = serializers.BooleanField(help_text="Whether publishing would create another release.")
+    is_new = serializers.BooleanField(help_text="True if publishing would create another release.")
     agent = MemberOutput(
         source="changes.own.agent", many=True, help_text="The changed texts of the agent itself."
     )
@@ -48,12 +50,12 @@ class DraftOutput(serializers.Serializer[Any]):
     transfers = TransferChangeOutput(source="changes.own.transfers", many=True)
     # A member of the reply, and not what the class has under this name.
     context = ToolChangeOutput(  # type: ignore[assignment]
-        source="changes.own.context", many=True, help_text="Prompts and resources."
+        source="changes.own.context", many=True, help_text="The changes of prompts and resources."
     )
     agents = AgentChangeOutput(
-        source="changes.agents", many=True, help_text="Sub-agents that differ, the removed ones first."
+        source="changes.agents", many=True, help_text="The sub-agents that differ, the removed ones first."
     )
-    checks = CheckOutput(many=True, help_text="The worst first.")
+    checks = CheckOutput(many=True, help_text="The results of the checks, the worst first.")
     readiness = ToolReadinessOutput(
         many=True,
         help_text="The readiness of each tool in the agent's default environment, else outside of all "

@@ -43,7 +43,7 @@ class AcceptanceInput(Input):
     )
     reason = input_field(
         Release._meta.get_field("reason"),
-        help_text="Why failed checks are accepted. The audit entry contains it.",
+        help_text="The reason why failed checks are accepted; stored in the audit trail.",
     )
 
 
@@ -77,7 +77,7 @@ class EnvironmentOutput(ModelOutput[Environment]):
 
 
 class EnvironmentListOutput(serializers.Serializer[Any]):
-    results = EnvironmentOutput(many=True, help_text="In the order in which they were made: 10 at most.")
+    results = EnvironmentOutput(many=True, help_text="The environments, the oldest first; at most 10.")
 
 
 _ACTIVITY_HELP = "The id of an activity; null leaves the tool to the model."
@@ -103,11 +103,11 @@ class BindingPatch(AcceptanceInput):
 
 
 class BindingInput(BindingChange):
-    tool = serializers.CharField(max_length=64, help_text="As a model knows the tool.")
+    tool = serializers.CharField(max_length=64, help_text="The name of the tool that a model sees.")
     agent = serializers.SlugField(
         max_length=60,
         required=False,
-        help_text="The sub-agent that has it, where several are called so.",
+        help_text="The sub-agent of the tool; required if several have a tool of this name.",
     )
 
 
@@ -125,7 +125,9 @@ class BindingOutput(serializers.Serializer[Any]):
     """The activity that runs for one tool, with or without a binding."""
 
     tool = serializers.CharField(source="pin.name")
-    agent = serializers.SlugField(source="pin.agent.slug", help_text="The agent of the tree that has it.")
+    agent = serializers.SlugField(
+        source="pin.agent.slug", help_text="The agent of the tree that has the tool."
+    )
     is_bound = serializers.BooleanField()
     runs = serializers.ChoiceField(
         source="resolution.runs",
@@ -142,15 +144,18 @@ class BindingOutput(serializers.Serializer[Any]):
     activity = serializers.IntegerField(source="activity.pk", default=None, allow_null=True)
     activity_name = serializers.CharField(source="activity.name", default="")
     activity_version = serializers.IntegerField(
-        source="version.number", default=None, allow_null=True, help_text="The version that runs."
+        source="version.number",
+        default=None,
+        allow_null=True,
+        help_text="The version of the activity that runs.",
     )
     kind = serializers.CharField(source="version.kind", default="")
     update = serializers.SerializerMethodField(  # type: ignore[assignment]
-        help_text="A newer version of the activity; else null."
+        help_text="The newest version of the activity, if it is another one; else null."
     )
     digest = serializers.CharField(
         source="pin.version.digest",
-        help_text="The digest of its signature, the same in each environment.",
+        help_text="The digest of the tool's signature.",
     )
     code = serializers.CharField(source="resolution.fault.code", default="")
     message = serializers.CharField(source="resolution.fault.message", default="")
@@ -162,7 +167,7 @@ class BindingOutput(serializers.Serializer[Any]):
 
 
 class BindingListOutput(serializers.Serializer[Any]):
-    results = BindingOutput(many=True, help_text="Every tool of the agent, then those of its sub-agents.")
+    results = BindingOutput(many=True, help_text="The tools of the agent, then those of its sub-agents.")
 
 
 def update_row(update: ActivityUpdate) -> dict[str, Any]:
@@ -353,7 +358,7 @@ class BindingDetail(GenericAPIView[Binding]):
 
 class NamedActivityChange(AcceptanceInput):
     activity_version = serializers.IntegerField(
-        required=False, min_value=1, help_text="The number of the version. Absent: the newest."
+        required=False, min_value=1, help_text="The number of the version; the newest if omitted."
     )
 
 

@@ -35,7 +35,9 @@ class KeyInput(ModelInput):
     scopes = serializers.ListField(
         child=serializers.ChoiceField(choices=KeyScope.choices), allow_empty=False, max_length=len(KeyScope)
     )
-    expires_at = serializers.DateTimeField(required=False, help_text="At most 366 days ahead; else 90 days.")
+    expires_at = serializers.DateTimeField(
+        required=False, help_text="The expiry time, at most 366 days ahead; 90 days by default."
+    )
     agents = serializers.ListField(
         child=serializers.SlugField(max_length=slugs.MAX_LENGTH),
         required=False,
@@ -85,7 +87,9 @@ class KeyOutput(ModelOutput[ApiKey]):
 
 
 class NewKeyOutput(KeyOutput):
-    key = serializers.CharField(read_only=True, help_text="Shown this once; only its digest is kept.")
+    key = serializers.CharField(
+        read_only=True, help_text="The API key. It is shown once; only its digest is stored."
+    )
 
     class Meta(KeyOutput.Meta):
         fields = [*KeyOutput.Meta.fields, "key"]

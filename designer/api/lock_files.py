@@ -38,7 +38,9 @@ MAX_TOOLS = 5_000
 
 class LockedTool(Input):
     agent = serializers.CharField(
-        max_length=60, required=False, help_text="The sub-agent that shows it; absent for the agent's own."
+        max_length=60,
+        required=False,
+        help_text="The sub-agent that shows it; absent for the agent's own tools.",
     )
     name = serializers.CharField(max_length=64)
     vendor = serializers.CharField(max_length=60)
@@ -105,13 +107,13 @@ MovedOutput = type("MovedOutput", (serializers.Serializer,), _MOVED)
 
 class CheckedLock(serializers.Serializer[Any]):
     status = serializers.ChoiceField(
-        choices=["current", "behind", "breaking"], help_text="The worst of what has moved."
+        choices=["current", "behind", "breaking"], help_text="The most serious difference."
     )
     locked = serializers.IntegerField(help_text="The release that the file names.")
     release = serializers.IntegerField(
         allow_null=True, help_text="The release that the channel points to now; null for none."
     )
-    channel = serializers.CharField(help_text="The file's own, or `live`.")
+    channel = serializers.CharField(help_text="The channel that the file names, or `live`.")
     changes = MovedOutput(many=True)
 
 
@@ -225,8 +227,8 @@ class RecordedActivityOutput(serializers.Serializer[Any]):
     activity = serializers.IntegerField(help_text="The id of the activity.")
     activity_name = serializers.CharField()
     activity_version = serializers.IntegerField()
-    runs = serializers.CharField(help_text="`activity`.")
-    digest = serializers.CharField(help_text="Of this version.")
+    runs = serializers.CharField(help_text="Always `activity`.")
+    digest = serializers.CharField(help_text="The digest of this version.")
 
 
 class ReceiptOutput(ModelOutput[Receipt]):
@@ -261,7 +263,9 @@ class ReceiptOfKeyOutput(ReceiptOutput):
     agent = serializers.SlugField(source="release.agent.slug")
     key_id = serializers.IntegerField()
     live = serializers.IntegerField(allow_null=True)
-    behind = serializers.SerializerMethodField(help_text="The number of releases by which `live` is ahead.")
+    behind = serializers.SerializerMethodField(
+        help_text="The number of releases between this one and that of `live`."
+    )
 
     class Meta(ReceiptOutput.Meta):
         fields = ["agent", "key_id", "live", "behind", *ReceiptOutput.Meta.fields]
@@ -271,9 +275,13 @@ class ReceiptOfKeyOutput(ReceiptOutput):
 
 
 class ReceiptFilter(serializers.Serializer[Any]):
-    agent = serializers.CharField(max_length=60, required=False, help_text="Its slug.")
-    key = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False, help_text="Its id.")
-    behind = serializers.BooleanField(required=False, help_text="Only if `live` points to a newer release.")
+    agent = serializers.CharField(max_length=60, required=False, help_text="The slug of an agent.")
+    key = serializers.IntegerField(
+        min_value=1, max_value=2**31 - 1, required=False, help_text="The id of an API key."
+    )
+    behind = serializers.BooleanField(
+        required=False, help_text="True selects the receipts of releases older than that of `live`."
+    )
     past = serializers.BooleanField(
         required=False,
         help_text="Include what each key has read before, and keys that were revoked or have expired.",

@@ -43,7 +43,7 @@ class MockExample(Input):
     arguments = serializers.DictField(
         required=False, help_text="By the vendor's names. Answers calls that have these, beside others."
     )
-    outputs = serializers.DictField(help_text="By the vendor's names; they fit the output schema.")
+    outputs = serializers.DictField(help_text="The values by the vendor's names; they fit the output schema.")
 
 
 class MockSituation(Input):
@@ -62,16 +62,19 @@ class MockSituation(Input):
     parameter_errors = serializers.DictField(
         child=serializers.CharField(),
         required=False,
-        help_text="Of invalid_input: the reason for each refused input.",
+        help_text="For invalid_input: the reason by refused input.",
     )
     hint = serializers.CharField(
-        required=False, allow_blank=True, max_length=4000, help_text="Of can_retry and fails_first."
+        required=False,
+        allow_blank=True,
+        max_length=4000,
+        help_text="For can_retry and fails_first: the hint for the model.",
     )
     after_ms = serializers.IntegerField(
         required=False,
         min_value=0,
         max_value=situations.MAX_SECONDS * 1000,
-        help_text="Of can_retry and fails_first.",
+        help_text="For can_retry and fails_first: the wait in milliseconds.",
     )
     times = serializers.IntegerField(
         required=False,
@@ -79,14 +82,18 @@ class MockSituation(Input):
         max_value=situations.MAX_TIMES,
         help_text="Of fails_first: the number of calls of one caller that fail before the others succeed.",
     )
-    provider = serializers.CharField(required=False, max_length=100, help_text="Of authorization.")
+    provider = serializers.CharField(
+        required=False, max_length=100, help_text="For authorization: the name of the provider."
+    )
     polls = serializers.IntegerField(
         required=False,
         min_value=1,
         max_value=situations.MAX_POLLS,
         help_text="Of authorization: the number of the continued call at which it is granted.",
     )
-    url = serializers.CharField(required=False, max_length=2000, help_text="Of authorization.")
+    url = serializers.CharField(
+        required=False, max_length=2000, help_text="For authorization: the address for the user."
+    )
     schema = serializers.DictField(
         required=False, help_text="Of interrupt: the JSON Schema of the answer; yes or no by default."
     )
@@ -94,10 +101,13 @@ class MockSituation(Input):
         required=False,
         min_value=0,
         max_value=situations.MAX_SECONDS,
-        help_text="Of unavailable, in seconds.",
+        help_text="For unavailable: the wait in seconds.",
     )
     seconds = serializers.FloatField(
-        required=False, min_value=0, max_value=situations.MAX_SECONDS, help_text="Of slow."
+        required=False,
+        min_value=0,
+        max_value=situations.MAX_SECONDS,
+        help_text="For slow: the delay in seconds.",
     )
 
 
@@ -116,36 +126,38 @@ class MockInput(Input):
 
 class MockSwitch(Input):
     switch = serializers.DictField(
-        child=serializers.BooleanField(), help_text="By the name of a situation, whether it is on."
+        child=serializers.BooleanField(), help_text="True or false by the name of a situation."
     )
 
 
 class MockOutput(serializers.Serializer[Any]):
-    tool = serializers.CharField(help_text="As the agent calls it.")
+    tool = serializers.CharField(help_text="The name of the tool that a model sees.")
     pin = serializers.IntegerField()
-    activity = serializers.IntegerField(allow_null=True, help_text="Null where nothing was saved.")
-    number = serializers.IntegerField(allow_null=True, help_text="How often it was saved.")
+    activity = serializers.IntegerField(
+        allow_null=True, help_text="The id of the mock; null before it is first saved."
+    )
+    number = serializers.IntegerField(allow_null=True, help_text="The number of times that it was saved.")
     seed = serializers.IntegerField()
     examples = serializers.ListField(child=serializers.DictField())
     situations = serializers.ListField(child=serializers.DictField())
     on = serializers.ListField(
-        child=serializers.CharField(), help_text="Situations that some call meets, for people."
+        child=serializers.CharField(), help_text="Sentences about the situations that apply to some call."
     )
     problems = serializers.DictField(
         child=serializers.CharField(),
-        help_text="Why it does not answer as the pinned version does, by place.",
+        help_text="The problems of the mock with the pinned version, by position.",
     )
 
 
 class MockPreviewInput(MockInput):
     """Omitted members have their stored values."""
 
-    arguments = serializers.DictField(required=False, help_text="By the vendor's names.")
+    arguments = serializers.DictField(required=False, help_text="The values by the vendor's names.")
 
 
 class MockAnswerOutput(serializers.Serializer[Any]):
-    because = serializers.CharField(help_text="Why it is this answer.")
-    seconds = serializers.FloatField(help_text="How long a call would wait for it.")
+    because = serializers.CharField(help_text="The reason for this answer.")
+    seconds = serializers.FloatField(help_text="The time that a call would wait for it.")
     outcome = serializers.ChoiceField(choices=OUTCOMES)
     outputs = serializers.DictField()
     error = CallErrorOutput(allow_null=True)
@@ -159,7 +171,7 @@ class MockCallOutput(serializers.Serializer[Any]):
         help_text="As the agent calls it; empty for a tool that the agent no longer has."
     )
     arguments = serializers.DictField()
-    outcome = serializers.CharField(help_text="Empty until it is finished.")
+    outcome = serializers.CharField(help_text="The outcome; empty until the call has ended.")
     environment = serializers.CharField()
     key = serializers.IntegerField(source="api_key_id", allow_null=True)
     requested_by = serializers.CharField(source="requested_name")
@@ -193,7 +205,7 @@ class AssertionsInput(Input):
 
 class MockCallFilter(serializers.Serializer[Any]):
     key = serializers.IntegerField(
-        required=False, min_value=1, max_value=MAX_ID, help_text="Made with this API key."
+        required=False, min_value=1, max_value=MAX_ID, help_text="The id of the API key that sent the call."
     )
     environment = input_field(mocks.ENVIRONMENT)
     tool = input_field(mocks.TOOL, allow_blank=False)
@@ -221,11 +233,13 @@ class VerdictOutput(serializers.Serializer[Any]):
         help_text="False where no call could have broken the rule: that it holds proves nothing."
     )
     why = serializers.CharField()
-    calls = serializers.ListField(child=serializers.IntegerField(), help_text="Those that show it.")
+    calls = serializers.ListField(
+        child=serializers.IntegerField(), help_text="The calls that prove the result."
+    )
 
 
 class JudgedOutput(serializers.Serializer[Any]):
-    holds = serializers.BooleanField(help_text="Whether all of them do.")
+    holds = serializers.BooleanField(help_text="True if every assertion holds.")
     verdicts = VerdictOutput(many=True)
 
 

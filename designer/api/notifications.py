@@ -74,7 +74,7 @@ class NoticeOutput(ModelOutput[Notice]):
     type = serializers.CharField(source="event", read_only=True)
     timestamp = serializers.DateTimeField(source="told_at", read_only=True)
     url = serializers.SerializerMethodField()
-    facts = serializers.DictField(read_only=True, help_text="As webhooks receive them.")
+    facts = serializers.DictField(read_only=True, help_text="The facts, as webhooks receive them.")
 
     class Meta:
         model = Notice
@@ -194,7 +194,7 @@ class WebhookOutput(ModelOutput[Webhook]):
     events = EventList(read_only=True)
     owner = serializers.CharField(
         source="owner.username", read_only=True, allow_null=True, default=None,
-        help_text="Null for one of the administrators'.",
+        help_text="The owner; null for a webhook of the administrators.",
     )  # fmt: skip
     agents = serializers.SerializerMethodField(
         help_text="The agents that are named for it, as far as you may see them; null if it gets the "
@@ -218,14 +218,16 @@ class WebhookOutput(ModelOutput[Webhook]):
 
 
 class NewWebhookOutput(WebhookOutput):
-    secret = serializers.CharField(read_only=True, help_text="Shown this once; it signs every delivery.")
+    secret = serializers.CharField(
+        read_only=True, help_text="The secret that signs every delivery. It is shown once."
+    )
 
     class Meta(WebhookOutput.Meta):
         fields = [*WebhookOutput.Meta.fields, "secret"]
 
 
 class SecretOutput(serializers.Serializer[Any]):
-    secret = serializers.CharField(read_only=True, help_text="Shown this once.")
+    secret = serializers.CharField(read_only=True, help_text="The new secret. It is shown once.")
 
 
 class DeliveryOutput(ModelOutput[Delivery]):
@@ -334,9 +336,12 @@ def _answer(row: Webhook) -> Response:
 
 
 class ReportInput(Input):
-    key = serializers.CharField(max_length=200, help_text="The whole key, as it was found.")
+    key = serializers.CharField(max_length=200, help_text="The complete API key that was found.")
     place = serializers.CharField(
-        max_length=reports.MAX_PLACE_LENGTH, required=False, allow_blank=True, help_text="Where it was found."
+        max_length=reports.MAX_PLACE_LENGTH,
+        required=False,
+        allow_blank=True,
+        help_text="The location where it was found.",
     )
 
 

@@ -71,7 +71,7 @@ class PinInput(PinChange):
         min_value=1,
         max_value=2**63 - 1,
         required=False,
-        help_text="In its place, the id of a tool that is defined here.",
+        help_text="The id of a defined tool; replaces `tool`.",
     )
 
     def validate_tool(self, pk: int) -> Tool:
@@ -100,20 +100,24 @@ class PinsInput(Input):
 class PinOutput(RetryStated, VersionOf, ModelOutput[Pin]):
     """`current` is the version that the vendor offers now, and that was let through."""
 
-    tool_id = serializers.CharField(source="tool.tool_id", read_only=True, help_text="The vendor's own id.")
+    tool_id = serializers.CharField(
+        source="tool.tool_id", read_only=True, help_text="The vendor's id of the tool."
+    )
     kind = serializers.ChoiceField(source="tool.kind", choices=ItemKind.choices, read_only=True)
     vendor = serializers.CharField(source="tool.endpoint.vendor.slug", read_only=True)
     current = serializers.CharField(
-        source="tool.current.label", read_only=True, help_text="As the vendor numbers it."
+        source="tool.current.label", read_only=True, help_text="The vendor's name of the current version."
     )
     current_ordinal = serializers.IntegerField(source="tool.current.ordinal", read_only=True)
     current_name = serializers.CharField(source="tool.current.name", read_only=True)
     status = serializers.CharField(source="tool.status", read_only=True)
-    effect = serializers.SerializerMethodField(help_text="The worst that a call of `effective` does.")
+    effect = serializers.SerializerMethodField(help_text="The most severe effect of a call.")
     effective = serializers.SerializerMethodField()
     misfits = serializers.SerializerMethodField()
     when_it_fails = serializers.SerializerMethodField()
-    configuration = serializers.SerializerMethodField(help_text="As `name@number`; null for none.")
+    configuration = serializers.SerializerMethodField(
+        help_text="The configuration as `name@number`; null for none."
+    )
     stale = serializers.SerializerMethodField(
         help_text="Members of the agent's words whose vendor's text has changed since."
     )
@@ -186,7 +190,7 @@ class PinnedOutput(serializers.Serializer[Any]):
 
 
 class PinsOutput(serializers.Serializer[Any]):
-    results = PinnedOutput(many=True, help_text="In the order of the request.")
+    results = PinnedOutput(many=True, help_text="The results in the order of the request.")
 
 
 def pins_at(request: Request, slug: str) -> PinQuerySet:
@@ -313,8 +317,10 @@ class PinDetail(GenericAPIView[Pin]):
 
 
 class PinAgentInput(Input):
-    agent = serializers.SlugField(max_length=slugs.MAX_LENGTH, help_text="Another agent of the same tree.")
-    alias = Alias(required=False, allow_blank=True, help_text="For a name that is taken there.")
+    agent = serializers.SlugField(
+        max_length=slugs.MAX_LENGTH, help_text="The slug of another agent of the same tree."
+    )
+    alias = Alias(required=False, allow_blank=True, help_text="A new name, if the name is in use there.")
 
 
 @extend_schema(tags=["pins"])

@@ -26,13 +26,15 @@ BODY_HELP = (
 
 
 class LintRemarkOutput(serializers.Serializer[Any]):
-    line = serializers.IntegerField(allow_null=True, help_text="From 1, in `body`; null for the whole agent.")
-    column = serializers.IntegerField(allow_null=True, help_text="From 0, in characters.")
+    line = serializers.IntegerField(
+        allow_null=True, help_text="The line in `body`, from 1; null for the whole agent."
+    )
+    column = serializers.IntegerField(allow_null=True, help_text="The column in characters, from 0.")
     code = serializers.CharField()
     severity = serializers.ChoiceField(["error", "warning"])
     message = serializers.CharField()
-    fix = serializers.CharField(allow_blank=True, help_text="What to do about it.")
-    name = serializers.CharField(allow_blank=True, help_text="The name that leads nowhere, if that is it.")
+    fix = serializers.CharField(allow_blank=True, help_text="The step that removes the issue.")
+    name = serializers.CharField(allow_blank=True, help_text="The unknown name; may be empty.")
     tool = serializers.IntegerField(
         allow_null=True, help_text="The tool of the catalog with that name, if only one has it: pin it."
     )
@@ -45,7 +47,7 @@ class ReferenceOutput(serializers.Serializer[Any]):
     line = serializers.IntegerField()
     column = serializers.IntegerField()
     kind = serializers.ChoiceField(["tool", "input", "output", "agent", "item"])
-    target = serializers.IntegerField(allow_null=True, help_text="The number of the pin or the agent.")
+    target = serializers.IntegerField(allow_null=True, help_text="The id of the pin or the agent.")
     member = serializers.CharField(
         allow_blank=True, help_text="The id of the input or output, or the name of the item."
     )
@@ -86,17 +88,19 @@ class LintInput(Input):
 
 
 class LintOutput(serializers.Serializer[Any]):
-    rendered = serializers.CharField(help_text="What a model reads.")
-    tokens = serializers.IntegerField(help_text="About how many tokens `rendered` costs a model.")
-    lint = LintRemarkOutput(many=True, help_text="In the order of the text; those of the whole agent last.")
+    rendered = serializers.CharField(help_text="The text that a model reads.")
+    tokens = serializers.IntegerField(help_text="The estimated tokens of `rendered`.")
+    lint = LintRemarkOutput(
+        many=True, help_text="The issues in the order of the text, then those of the whole agent."
+    )
 
 
 class ProcedureOutput(LintOutput):
     slug = serializers.SlugField()
     title = serializers.CharField()
-    position = serializers.IntegerField(help_text="Its place among the agent's procedures, from 1.")
+    position = serializers.IntegerField(help_text="The position among the agent's procedures, from 1.")
     version = serializers.IntegerField()
-    body = serializers.CharField(help_text="As it is typed, by the current names.")
+    body = serializers.CharField(help_text="The text with the current names.")
     references = ReferenceOutput(many=True)
     updated_by = serializers.CharField(allow_null=True)
     updated_at = serializers.DateTimeField()
@@ -112,7 +116,7 @@ class ProcedureVersionOutput(ModelOutput[ProcedureVersion]):
 
 
 class ProcedureVersionDetailOutput(ProcedureVersionOutput):
-    body = serializers.SerializerMethodField(help_text="As it was saved, by the current names.")
+    body = serializers.SerializerMethodField(help_text="The saved text with the current names.")
 
     class Meta(ProcedureVersionOutput.Meta):
         fields = [*ProcedureVersionOutput.Meta.fields, "body"]

@@ -14,19 +14,19 @@ from people.api.generics import GenericAPIView
 
 
 class ReceivedQuery(serializers.Serializer[Any]):
-    at = serializers.DateTimeField(required=False, help_text="The moment; now by default.")
+    at = serializers.DateTimeField(required=False, help_text="The time to report about; now by default.")
     number = serializers.IntegerField(
         required=False,
         min_value=1,
         max_value=2**31 - 1,
-        help_text="A release, for a runtime that asks for one.",
+        help_text="The release that a runtime requests by number.",
     )
 
 
 class ApprovalOutput(serializers.Serializer[Any]):
     by = serializers.CharField()
     at = serializers.DateTimeField()
-    entry = serializers.IntegerField(help_text="The id of the entry of the audit trail.")
+    entry = serializers.IntegerField(help_text="The id of the entry in the audit trail.")
     why = serializers.CharField(allow_blank=True)
 
 
@@ -35,12 +35,12 @@ class ReceivedTool(serializers.Serializer[Any]):
         allow_blank=True, help_text="The slug of the one that shows it; empty for the agent itself."
     )
     tool = serializers.IntegerField()
-    name = serializers.CharField(help_text="As the model knew it.")
+    name = serializers.CharField(help_text="The name of the tool that a model saw.")
     vendor = serializers.CharField()
-    version = serializers.CharField(help_text="As the vendor numbers it; empty where it numbers nothing.")
+    version = serializers.CharField(help_text="The vendor's name of the version; empty if it has none.")
     ordinal = serializers.IntegerField()
-    version_name = serializers.CharField(help_text="For people.")
-    digest = serializers.CharField(help_text="Of the vendor's own document.")
+    version_name = serializers.CharField(help_text="The name of the version that pages show.")
+    digest = serializers.CharField(help_text="The digest of the vendor's document.")
     pinned = ApprovalOutput(allow_null=True)
     accepted = ApprovalOutput(
         allow_null=True, help_text="Null where the endpoint's policy let the version through by itself."

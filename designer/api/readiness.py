@@ -19,28 +19,28 @@ class ReadinessStateOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     severity = serializers.ChoiceField(choices=SEVERITIES)
     message = serializers.CharField()
-    to_do = serializers.CharField(help_text="Empty where there is nothing to do.")
+    to_do = serializers.CharField(help_text="The step that a user has to take; may be empty.")
 
 
 class ToolReadinessOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(help_text="The agent of the tree that shows the tool.")
-    tool = serializers.CharField(source="name", help_text="As a model knows it.")
-    state = ReadinessStateOutput(help_text="The worst state of the tool there.")
+    tool = serializers.CharField(source="name", help_text="The name of the tool that a model sees.")
+    state = ReadinessStateOutput(help_text="The most serious state of the tool.")
 
 
 class ToolStatesOutput(ToolReadinessOutput):
-    states = ReadinessStateOutput(many=True, help_text="All of them, the worst first.")
+    states = ReadinessStateOutput(many=True, help_text="All states, the most serious first.")
 
 
 class ProcedureStatesOutput(serializers.Serializer[Any]):
     procedure = serializers.SlugField()
-    states = ReadinessStateOutput(many=True, help_text="The worst first.")
+    states = ReadinessStateOutput(many=True, help_text="All states, the most serious first.")
 
 
 class AgentReadinessOutput(serializers.Serializer[Any]):
     tools = ToolStatesOutput(many=True, help_text="The pins of the agent and of its sub-agents.")
-    procedures = ProcedureStatesOutput(many=True, help_text="Those of the agent itself.")
-    tests = ReadinessStateOutput(help_text="About the newest run of the agent's rehearsals.")
+    procedures = ProcedureStatesOutput(many=True, help_text="The procedures of the agent itself.")
+    tests = ReadinessStateOutput(help_text="The states of the newest run of the agent's tests.")
 
 
 @extend_schema(tags=["channels"])

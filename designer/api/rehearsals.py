@@ -21,7 +21,9 @@ from people.permissions import person
 
 
 class ExpectedInput(Input):
-    tool = serializers.CharField(max_length=64, help_text="As a model is shown it: a tool or a transfer.")
+    tool = serializers.CharField(
+        max_length=64, help_text="The name of the tool or transfer that a model sees."
+    )
     inputs = serializers.DictField(
         required=False,
         help_text="By the names that a model is shown; those left out are not judged. `••••`: as stored.",
@@ -69,17 +71,19 @@ class AnswerOutput(serializers.Serializer[Any]):
     rehearsal = serializers.IntegerField()
     says = serializers.CharField()
     expected = serializers.CharField(allow_blank=True)
-    chosen = serializers.CharField(allow_blank=True, help_text="Empty where no tool was chosen.")
+    chosen = serializers.CharField(allow_blank=True, help_text="The name of the chosen tool; empty for none.")
     right = serializers.BooleanField()
     margin = serializers.FloatField(
-        min_value=-1, max_value=1, help_text="How far the expected tool leads the best other one."
+        min_value=-1, max_value=1, help_text="The score of the expected tool above the best other one."
     )
     tries = serializers.IntegerField()
     choices = serializers.DictField(
-        child=serializers.IntegerField(), help_text="How many of the tries chose each tool."
+        child=serializers.IntegerField(), help_text="The number of tries by chosen tool."
     )
     inputs = InputAnswerOutput(many=True)
-    message = serializers.CharField(allow_blank=True, help_text="Why it is not answered as expected.")
+    message = serializers.CharField(
+        allow_blank=True, help_text="The difference from the expected answer; may be empty."
+    )
     failed = serializers.CharField(
         allow_blank=True, help_text="Why the judge has not given all of its tries; empty where it has."
     )
@@ -90,7 +94,7 @@ class FlipOutput(serializers.Serializer[Any]):
     expected = serializers.CharField(allow_blank=True)
     chosen = serializers.CharField(allow_blank=True)
     before = serializers.CharField(allow_blank=True, help_text="The earlier choice.")
-    better = serializers.BooleanField(help_text="Whether it is answered as expected now.")
+    better = serializers.BooleanField(help_text="True if the answer is as expected now.")
 
 
 class FigureOutput(serializers.Serializer[Any]):
@@ -101,11 +105,13 @@ class FigureOutput(serializers.Serializer[Any]):
 class RehearsedOutput(serializers.Serializer[Any]):
     """The rehearsals of one agent of a draft, beside those of the release that it is compared with."""
 
-    agent = serializers.CharField(help_text="Its name.")
+    agent = serializers.CharField(help_text="The name of the agent.")
     judge = serializers.CharField()
     gate = serializers.ChoiceField(Gate.values)
-    now = FigureOutput(allow_null=True, help_text="Null if there is none yet; `missing` has the reason.")
-    before = FigureOutput(allow_null=True, help_text="Null where that release does not hold the agent.")
+    now = FigureOutput(
+        allow_null=True, help_text="The result; null if there is none, for the reason in `missing`."
+    )
+    before = FigureOutput(allow_null=True, help_text="The result of the release; null if it lacks the agent.")
     flips = FlipOutput(many=True)
     missing = serializers.CharField(allow_blank=True)
 
@@ -140,10 +146,12 @@ class RehearsalRunOutput(FigureOutput):
     id = serializers.IntegerField()
     judge = serializers.CharField(help_text="`built-in`, or the id of the judge.")
     model = serializers.CharField(allow_blank=True)
-    input_tokens = serializers.IntegerField(allow_null=True, help_text="As the judge counts; null if not.")
+    input_tokens = serializers.IntegerField(
+        allow_null=True, help_text="The tokens that the judge reports; may be null."
+    )
     output_tokens = serializers.IntegerField(allow_null=True)
     status = serializers.ChoiceField(["queued", "running", "succeeded", "failed"])
-    message = serializers.CharField(allow_blank=True, help_text="Why the run failed.")
+    message = serializers.CharField(allow_blank=True, help_text="The reason of a failure; may be empty.")
     digest = serializers.CharField(help_text="The digest of everything that the judge was sent.")
     before = FigureOutput(allow_null=True, help_text="The rate of the run before this one by the same judge.")
     flips = FlipOutput(many=True, help_text="The sentences whose answer differs from that of the run before.")
@@ -155,7 +163,7 @@ class RehearsalRunOutput(FigureOutput):
 class ConfusableToolOutput(serializers.Serializer[Any]):
     tool = serializers.CharField()
     only = serializers.ListField(
-        child=serializers.CharField(), help_text="Words that it has and the other one lacks."
+        child=serializers.CharField(), help_text="The words that this tool has and the other one lacks."
     )
     sentence = serializers.CharField(
         allow_blank=True,
@@ -165,8 +173,10 @@ class ConfusableToolOutput(serializers.Serializer[Any]):
 
 
 class ConfusablePairOutput(serializers.Serializer[Any]):
-    tools = ConfusableToolOutput(many=True, help_text="Two.")
-    score = serializers.FloatField(min_value=0, max_value=1, help_text="How likely they are mixed up.")
+    tools = ConfusableToolOutput(many=True, help_text="The two tools.")
+    score = serializers.FloatField(
+        min_value=0, max_value=1, help_text="The likelihood that a model confuses them."
+    )
 
 
 class ConfusablePairListOutput(serializers.Serializer[Any]):
@@ -174,8 +184,8 @@ class ConfusablePairListOutput(serializers.Serializer[Any]):
 
 
 class TellApartInput(Input):
-    tool = serializers.CharField(max_length=64, help_text="Whose description gets the sentence.")
-    other = serializers.CharField(max_length=64, help_text="The one that it is mixed up with.")
+    tool = serializers.CharField(max_length=64, help_text="The tool whose description gets the sentence.")
+    other = serializers.CharField(max_length=64, help_text="The tool that it is confused with.")
 
 
 TWO = {"tool": "As a model is shown it.", "other": "The one that it is compared with."}

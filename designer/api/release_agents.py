@@ -38,8 +38,8 @@ SUB = OpenApiParameter(
 
 class ReleasedTransferOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(help_text="The sub-agent that takes over.")
-    name = serializers.CharField(help_text="What a model calls it.")
-    description = serializers.CharField(help_text="When to transfer.")
+    name = serializers.CharField(help_text="The name that a model sees.")
+    description = serializers.CharField(help_text="The text that describes when to transfer.")
 
 
 class ReleasedAgentOutput(serializers.Serializer[Any]):
@@ -47,15 +47,15 @@ class ReleasedAgentOutput(serializers.Serializer[Any]):
     name = serializers.CharField()
     description = serializers.CharField(allow_blank=True)
     parent = serializers.SlugField(  # type: ignore[assignment]
-        allow_null=True, help_text="Null for the agent that was published."
+        allow_null=True, help_text="The slug of its parent; null for the topmost agent."
     )
-    tools = serializers.IntegerField(help_text="How many.")
-    procedures = serializers.IntegerField(help_text="How many.")
-    transfers = ReleasedTransferOutput(many=True, help_text="To the agents right below it.")
+    tools = serializers.IntegerField(help_text="The number of tools.")
+    procedures = serializers.IntegerField(help_text="The number of procedures.")
+    transfers = ReleasedTransferOutput(many=True, help_text="The transfers to its direct sub-agents.")
 
 
 class ReleasedAgentsOutput(serializers.Serializer[Any]):
-    results = ReleasedAgentOutput(many=True, help_text="Each after its parent.")
+    results = ReleasedAgentOutput(many=True, help_text="The agents, each after its parent.")
 
 
 @extend_schema(tags=["release-agents"])

@@ -16,7 +16,7 @@ from people.api.generics import GenericAPIView
 
 
 class MemberOutput(serializers.Serializer[Any]):
-    path = serializers.CharField(help_text="Into what a model is shown: `inputs.city.description`.")
+    path = serializers.CharField(help_text="The path in what a model sees: `inputs.city.description`.")
     before = serializers.JSONField(allow_null=True)
     after = serializers.JSONField(allow_null=True)
 
@@ -58,7 +58,7 @@ class AgentChangeOutput(serializers.Serializer[Any]):
     transfers = TransferChangeOutput(many=True)
     # A member of the reply, and not what the class has under this name.
     context = ToolChangeOutput(  # type: ignore[assignment]
-        many=True, help_text="Prompts and resources."
+        many=True, help_text="The changes of prompts and resources."
     )
 
 
@@ -79,10 +79,10 @@ class ReleaseDiffOutput(serializers.Serializer[Any]):
     transfers = TransferChangeOutput(source="changes.own.transfers", many=True)
     # A member of the reply, and not what the class has under this name.
     context = ToolChangeOutput(  # type: ignore[assignment]
-        source="changes.own.context", many=True, help_text="Prompts and resources."
+        source="changes.own.context", many=True, help_text="The changes of prompts and resources."
     )
     agents = AgentChangeOutput(
-        source="changes.agents", many=True, help_text="Sub-agents that differ, the removed ones first."
+        source="changes.agents", many=True, help_text="The sub-agents that differ, the removed ones first."
     )
     bindings = BindingChangeOutput(
         many=True,
@@ -92,7 +92,7 @@ class ReleaseDiffOutput(serializers.Serializer[Any]):
 
 class Against(Input):
     against = serializers.CharField(
-        required=False, max_length=80, help_text="Another release; the one before by default."
+        required=False, max_length=80, help_text="The release to compare with; the one before by default."
     )
 
 

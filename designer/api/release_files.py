@@ -285,16 +285,16 @@ class ReleaseBundle(ReleaseBytesView):
 
 
 class ReleasedReferenceOutput(serializers.Serializer[Any]):
-    line = serializers.IntegerField(help_text="From 1, in `text`.")
+    line = serializers.IntegerField(help_text="The line in `text`, from 1.")
     kind = serializers.ChoiceField(["tool", "input", "output", "agent", "item"])
-    name = serializers.CharField(allow_blank=True, help_text="Of the tool, or of the transfer.")
-    member = serializers.CharField(allow_blank=True, help_text="The input, the output or the item.")
+    name = serializers.CharField(allow_blank=True, help_text="The name of the tool or the transfer.")
+    member = serializers.CharField(allow_blank=True, help_text="The name of the input, output or item.")
 
 
 class ReleasedProcedureOutput(serializers.Serializer[Any]):
     slug = serializers.SlugField()
     title = serializers.CharField()
-    text = serializers.CharField(help_text="What a model reads: markdown.")
+    text = serializers.CharField(help_text="The markdown that a model reads.")
     references = ReleasedReferenceOutput(many=True)
 
 

@@ -55,7 +55,7 @@ class CheckOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     severity = serializers.ChoiceField(choices=["ok", "warning", "error"])
     message = serializers.CharField()
-    where = serializers.CharField(help_text="The path of the page on which it is mended; may be empty.")
+    where = serializers.CharField(help_text="The path of the page for the repair; may be empty.")
     accepted_by = serializers.ChoiceField(
         choices=["", "designer", "admin"], help_text="The role that may accept an error by its code."
     )
@@ -95,10 +95,10 @@ class ReleaseOutput(ModelOutput[Release]):
     created_by = serializers.CharField(source="created_by.username", read_only=True)
     tools = serializers.IntegerField(source="tool_count", read_only=True)
     accepted = AcceptedOutput(
-        many=True, read_only=True, help_text="The failed checks that it was published in spite of."
+        many=True, read_only=True, help_text="The failed checks that were accepted at publishing."
     )
     retirement = RetirementOutput(
-        read_only=True, default=None, allow_null=True, help_text="Null unless it is retired."
+        read_only=True, default=None, allow_null=True, help_text="The retirement; null for none."
     )
 
     class Meta:
@@ -130,7 +130,9 @@ class WireOutput(serializers.Serializer[Any]):
     """
 
     kind = serializers.ChoiceField(
-        choices=[transfers.KIND], required=False, help_text="A transfer passes the conversation to `agent`."
+        choices=[transfers.KIND],
+        required=False,
+        help_text="The kind. A transfer passes the conversation to `agent`.",
     )
     agent = serializers.SlugField(required=False, help_text="The sub-agent that takes over.")
 

@@ -24,9 +24,9 @@ class UseOutput(serializers.Serializer[Any]):
     agents = UsingAgent(many=True)
     pins = serializers.IntegerField()
     releases = serializers.IntegerField()
-    live_releases = serializers.IntegerField(help_text="Those that runtimes get now.")
+    live_releases = serializers.IntegerField(help_text="The releases that runtimes receive now.")
     credentials = serializers.ListField(
-        child=serializers.CharField(), help_text="The ids of those that nothing else uses."
+        child=serializers.CharField(), help_text="The ids of the credentials that nothing else uses."
     )
 
 

@@ -15,7 +15,7 @@ FORMAT = OpenApiParameter("format", str, required=True, enum=list(shown_tools.TE
 
 class PartOutput(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=["name", "description", "input", "outputs", "rest"])
-    name = serializers.CharField(help_text="Of an input, as the format writes it; else empty.")
+    name = serializers.CharField(help_text="The name of the input in the format; else empty.")
     tokens = serializers.IntegerField()
 
 
@@ -24,7 +24,8 @@ class LimitOutput(serializers.Serializer[Any]):
     has = serializers.IntegerField()
     allows = serializers.IntegerField()
     state = serializers.ChoiceField(
-        choices=["ok", "warn", "bad"], help_text="It is met; some users refuse it; it is broken."
+        choices=["ok", "warn", "bad"],
+        help_text="The state: met, refused by some users of the format, or broken.",
     )
 
 
@@ -37,11 +38,11 @@ class ToolRemarkOutput(serializers.Serializer[Any]):
 class SavingOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     path = serializers.ListField(
-        child=serializers.CharField(), help_text="The member of the tuning, step by step."
+        child=serializers.CharField(), help_text="The path of the member of the tuning."
     )
     message = serializers.CharField()
-    text = serializers.CharField(allow_blank=True, help_text="A value that is possible there.")
-    tokens = serializers.IntegerField(help_text="The tokens that this saves.")
+    text = serializers.CharField(allow_blank=True, help_text="The shorter text for this member.")
+    tokens = serializers.IntegerField(help_text="The number of tokens that it saves.")
 
 
 class FormatBudgetOutput(serializers.Serializer[Any]):
@@ -49,8 +50,10 @@ class FormatBudgetOutput(serializers.Serializer[Any]):
 
     format = serializers.CharField(source="format.name")
     tokens = serializers.IntegerField()
-    tools = serializers.IntegerField(help_text="That the format can carry.")
-    left_out = serializers.ListField(child=serializers.CharField(), help_text="Those that it cannot.")
+    tools = serializers.IntegerField(help_text="The number of tools that the format can represent.")
+    left_out = serializers.ListField(
+        child=serializers.CharField(), help_text="The names of the tools that it cannot represent."
+    )
     advised = serializers.IntegerField(
         allow_null=True, help_text="How many its users take in one request; null: no limit is known."
     )
@@ -62,12 +65,14 @@ class ShownToolOutput(serializers.Serializer[Any]):
         help_text="To the byte what the export holds for this tool; empty where it cannot carry it."
     )
     tokens = serializers.IntegerField()
-    parts = PartOutput(many=True, help_text="They add up to `tokens`.")
-    source = serializers.CharField(source="format.limits.source", help_text="Where the limits were read.")  # type: ignore[assignment]
-    date = serializers.CharField(source="format.limits.date", help_text="When they were.")
+    parts = PartOutput(many=True, help_text="The parts of the tool, whose tokens add up to `tokens`.")
+    source = serializers.CharField(source="format.limits.source", help_text="The source of the limits.")  # type: ignore[assignment]
+    date = serializers.CharField(
+        source="format.limits.date", help_text="The date on which the source was read."
+    )
     limits = LimitOutput(many=True)
     remarks = ToolRemarkOutput(many=True)
-    savings = SavingOutput(many=True, help_text="The largest first.")
+    savings = SavingOutput(many=True, help_text="The possible savings, the largest first.")
     agent = FormatBudgetOutput(source="budget")
 
     def get_text(self, tool: shown_tools.ShownTool) -> str:

@@ -14,12 +14,14 @@ from people.api.generics import GenericAPIView
 
 class SignatureOutput(ModelOutput[ReleaseSignature]):
     release = serializers.IntegerField(source="release.number")
-    digest = serializers.SerializerMethodField(help_text="`sha256:` and the digest, in hexadecimal digits.")
+    digest = serializers.SerializerMethodField(
+        help_text="The text `sha256:` with the digest in hexadecimal digits."
+    )
     algorithm = serializers.SerializerMethodField()
     key = serializers.CharField(
-        source="key.name", help_text="Its `kid` in `/.well-known/pegboard-keys.json`."
+        source="key.name", help_text="The `kid` of the key in `/.well-known/pegboard-keys.json`."
     )
-    signature = serializers.CharField(help_text="Over the 32 bytes of the digest, in base64url.")
+    signature = serializers.CharField(help_text="The signature of the 32 bytes of the digest, in base64url.")
 
     class Meta:
         model = ReleaseSignature

@@ -35,9 +35,9 @@ class TeamInput(ModelInput):
 
 
 class TeamOutput(ModelOutput[Team]):
-    agents = serializers.IntegerField(source="agent_count", read_only=True, help_text="How many.")
+    agents = serializers.IntegerField(source="agent_count", read_only=True, help_text="The number of agents.")
     members = serializers.SerializerMethodField(
-        help_text="The names they sign in with; empty for the team of all users."
+        help_text="The user names of the members; empty for the team of all users."
     )
 
     class Meta:

@@ -75,17 +75,15 @@ class ToolDetailOutput(ModelOutput[Tool]):
     version = serializers.CharField(source="current.label", read_only=True)
     ordinal = serializers.IntegerField(source="current.ordinal", read_only=True)
     version_name = serializers.CharField(source="current.name", read_only=True)
-    description = serializers.CharField(read_only=True, help_text="Ours where it is tuned.")
+    description = serializers.CharField(read_only=True, help_text="The tuned description, or the vendor's.")
     language = serializers.SerializerMethodField(
         help_text="Of the vendor's texts, as in BCP 47; empty if it is not known."
     )
-    tokens = serializers.IntegerField(read_only=True, help_text="About what a model reads of `effective`.")
+    tokens = serializers.IntegerField(read_only=True, help_text="The estimated tokens of `effective`.")
     is_tuned = serializers.BooleanField(read_only=True)
-    effect = serializers.SerializerMethodField(help_text="The worst that a call of `effective` does.")
-    signature = serializers.SerializerMethodField(help_text="The vendor's own, of the current version.")
-    effective = serializers.SerializerMethodField(
-        help_text="The texts that agents see, before tunings of their own."
-    )
+    effect = serializers.SerializerMethodField(help_text="The most severe effect of a call.")
+    signature = serializers.SerializerMethodField(help_text="The vendor's signature of the current version.")
+    effective = serializers.SerializerMethodField(help_text="The signature before the tunings of agents.")
     versions = serializers.SerializerMethodField()
     findings = serializers.SerializerMethodField()
     used_by = serializers.SerializerMethodField()
@@ -98,7 +96,7 @@ class ToolDetailOutput(ModelOutput[Tool]):
         "did not answer five in a row.",
     )
     used_by_others = serializers.SerializerMethodField(
-        help_text="How many agents of teams that you are not in use it as well."
+        help_text="The number of other teams' agents that use it."
     )
 
     class Meta:

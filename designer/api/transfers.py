@@ -31,7 +31,7 @@ class TransferInput(ModelInput):
     Both are replaced; what is left out or empty goes back to the default.
     """
 
-    name = TransferName(required=False, allow_blank=True, help_text="What a model calls it.")
+    name = TransferName(required=False, allow_blank=True, help_text="The name that a model sees.")
 
     class Meta:
         model = Transfer
@@ -41,12 +41,12 @@ class TransferInput(ModelInput):
 class TransferOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(source="agent.slug", max_length=slugs.MAX_LENGTH)
     child = serializers.SlugField(source="child.slug", max_length=slugs.MAX_LENGTH)
-    name = serializers.CharField(help_text="What a model calls it.")
-    description = serializers.SerializerMethodField(help_text="What a model reads.")
+    name = serializers.CharField(help_text="The name that a model sees.")
+    description = serializers.SerializerMethodField(help_text="The description that a model reads.")
     alias = serializers.CharField(
         allow_blank=True, help_text="The name that a designer chose; empty for the default."
     )
-    is_worded = serializers.SerializerMethodField(help_text="Whether a designer wrote the description.")
+    is_worded = serializers.SerializerMethodField(help_text="True if a designer wrote the description.")
     updated_by = serializers.CharField(source="updated_by.username", default=None, allow_null=True)
     updated_at = serializers.DateTimeField()
 
@@ -58,7 +58,7 @@ class TransferOutput(serializers.Serializer[Any]):
 
 
 class TransferListOutput(serializers.Serializer[Any]):
-    results = TransferOutput(many=True, help_text="All of them, by name.")
+    results = TransferOutput(many=True, help_text="All transfers, by name.")
 
 
 def chosen_transfer(request: Request, slug: str, child: str) -> Transfer:

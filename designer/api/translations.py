@@ -28,7 +28,7 @@ class TranslationRunInput(Input):
 class TranslationRunOutput(ModelOutput[TranslationRun]):
     vendor = serializers.SlugField(source="vendor.slug", read_only=True)
     refused = serializers.SerializerMethodField(
-        help_text="Texts whose translation by the model was no plain text."
+        help_text="The number of translations that were no plain text."
     )
 
     class Meta:

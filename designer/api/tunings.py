@@ -32,7 +32,7 @@ def _words(help_text: str = "") -> serializers.CharField:
 class ValueTuning(Input):
     description = _words()
     hidden = serializers.BooleanField(
-        required=False, help_text="The model does not see it and must not send it."
+        required=False, help_text="True if the model does not see the value and must not send it."
     )
 
 
@@ -47,12 +47,14 @@ class ParameterTuning(Input):
     preset = serializers.JSONField(
         required=False, help_text="Sent when the model gives nothing; always, when the input is hidden."
     )
-    values = serializers.DictField(child=ValueTuning(), required=False, help_text="By the vendor's value.")
+    values = serializers.DictField(
+        child=ValueTuning(), required=False, help_text="The tunings by the vendor's value."
+    )
 
 
 class OutputTuning(Input):
     description = _words()
-    hidden = serializers.BooleanField(required=False, help_text="Left out of what a call answers.")
+    hidden = serializers.BooleanField(required=False, help_text="True if calls do not return the output.")
 
 
 class EffectsTuning(Input):
@@ -75,10 +77,10 @@ class TuningInput(Input):
     )
     description = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
     parameters = serializers.DictField(
-        child=ParameterTuning(), required=False, help_text="By the vendor's parameter name."
+        child=ParameterTuning(), required=False, help_text="The tunings by the vendor's name of the input."
     )
     outputs = serializers.DictField(
-        child=OutputTuning(), required=False, help_text="By the vendor's name of the output."
+        child=OutputTuning(), required=False, help_text="The tunings by the vendor's name of the output."
     )
     effects = EffectsTuning(required=False)
 
@@ -90,7 +92,9 @@ class StaleOutput(serializers.Serializer[Any]):
     then = serializers.JSONField(help_text="The vendor's text when the tuned text was written.")
     now = serializers.JSONField()
     ours = serializers.JSONField()
-    merged = serializers.CharField(allow_null=True, help_text="Null where both changed the same place.")
+    merged = serializers.CharField(
+        allow_null=True, help_text="The merged text; null if both changed the same part."
+    )
 
 
 class TuningOutput(serializers.Serializer[Any]):
@@ -116,11 +120,13 @@ class TuningOutput(serializers.Serializer[Any]):
 
 
 class TuningRestoreInput(Input):
-    entry = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="As the history names it.")
+    entry = serializers.IntegerField(
+        min_value=1, max_value=2**63 - 1, help_text="The id of an entry of the history."
+    )
 
 
 class TuningSettleInput(Input):
-    member = serializers.CharField(max_length=5_000, help_text="As `stale` names it.")
+    member = serializers.CharField(max_length=5_000, help_text="The member that `stale` names.")
     take = serializers.ChoiceField(choices=TAKES)
 
 
@@ -137,7 +143,7 @@ class WordsOutput(serializers.Serializer[Any]):
         allow_null=True, required=False, help_text="The name of the version whose words were replaced."
     )
     against_ordinal = serializers.IntegerField(
-        required=False, help_text="In place of it, in entries from before versions had names."
+        required=False, help_text="The version's number, in entries from before versions had names."
     )
 
     def to_representation(self, instance: dict[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class ImpactOutput(serializers.Serializer[Any]):
 
     agent = serializers.SlugField()
     procedure = serializers.CharField(allow_null=True)
-    line = serializers.IntegerField(allow_null=True, help_text="Counts from 1, in the saved text.")
+    line = serializers.IntegerField(allow_null=True, help_text="The line in the saved text, from 1.")
     message = serializers.CharField()
     breaks = serializers.BooleanField(
         help_text="False for a line that only has to be read again, because a name in it changes."
@@ -94,7 +94,7 @@ class UpgradeMovesInput(Input):
     all_safe = serializers.BooleanField(
         default=False, help_text="Besides those in `moves`, every pin that is behind and whose move is safe."
     )
-    dry_run = serializers.BooleanField(default=False, help_text="Answers the same and moves nothing.")
+    dry_run = serializers.BooleanField(default=False, help_text="True to return the same and move nothing.")
 
 
 class UpgradeMovesOutput(serializers.Serializer[Any]):
@@ -183,13 +183,13 @@ class ToolImpactOutput(serializers.Serializer[Any]):
     """The agents that use the tool; those whose lines or words the version would break come first."""
 
     tool = serializers.IntegerField()
-    to = serializers.CharField(help_text="As the vendor numbers it.")
+    to = serializers.CharField(help_text="The vendor's name of the version.")
     to_ordinal = serializers.IntegerField()
     to_name = serializers.CharField()
-    pins = serializers.IntegerField(help_text="How many pins that you see have another version.")
-    broken = serializers.IntegerField(help_text="How many of them lose a line or tuned words.")
-    left_off = serializers.IntegerField(help_text="How many are beyond the first thousand in `results`.")
-    used_by_others = serializers.IntegerField(help_text="Agents of other teams, on any version.")
+    pins = serializers.IntegerField(help_text="The number of pins with another version.")
+    broken = serializers.IntegerField(help_text="The number of pins that lose a line or tuned texts.")
+    left_off = serializers.IntegerField(help_text="The number of pins beyond the first thousand.")
+    used_by_others = serializers.IntegerField(help_text="The number of other teams' agents that use it.")
     results = AgentImpactOutput(many=True)
 
 

@@ -25,8 +25,8 @@ KINDS = list(kinds.KINDS)
 
 
 class VersionReference(Input):
-    tool = serializers.IntegerField(help_text="Its id.")
-    ordinal = serializers.IntegerField(min_value=1, help_text="Which of its versions.")
+    tool = serializers.IntegerField(help_text="The id of the tool.")
+    ordinal = serializers.IntegerField(min_value=1, help_text="The number of the version, from 1.")
 
 
 @extend_schema_field({"type": "object", "additionalProperties": True})
@@ -45,9 +45,13 @@ class MaskedConfig(Config):
 
 
 class ActivityChange(ModelChange):
-    config = Config(required=False, help_text="Depends on the kind. A credential is named by its id.")
+    config = Config(
+        required=False, help_text="The settings of this kind. Credentials are named by their ids."
+    )
     interface = VersionReference(
-        required=False, allow_null=True, help_text="The version whose inputs it takes. Null: of any tool."
+        required=False,
+        allow_null=True,
+        help_text="The version whose inputs it accepts; null for those of any tool.",
     )
 
     class Meta:
@@ -57,7 +61,7 @@ class ActivityChange(ModelChange):
 
 class ActivityInput(ActivityChange):
     kind = serializers.ChoiceField(choices=KINDS)
-    config = Config(help_text="Depends on the kind. A credential is named by its id.")
+    config = Config(help_text="The settings of this kind. Credentials are named by their ids.")
 
     class Meta(ActivityChange.Meta):
         fields = ("name", "config", "interface", "kind")
@@ -71,7 +75,7 @@ class InterfaceOutput(serializers.Serializer[Any]):
 
 
 class FaultOutput(serializers.Serializer[Any]):
-    place = serializers.CharField(help_text="Where in the configuration.")
+    place = serializers.CharField(help_text="The path in the configuration.")
     code = serializers.CharField()
     message = serializers.CharField()
 
@@ -116,15 +120,15 @@ class ActivityDetailOutput(ActivityOutput):
 
 
 class PairOutput(serializers.Serializer[Any]):
-    of = serializers.CharField(help_text="What is given.")
-    to = serializers.CharField(help_text="Where it goes.")
+    of = serializers.CharField(help_text="The source of the value.")
+    to = serializers.CharField(help_text="The target of the value.")
     why = serializers.ChoiceField(choices=["id", "name", "meaning"])
     fit = serializers.ChoiceField(choices=["same", "converted", "perhaps"])
 
 
 class ProposalInput(Input):
-    interface = VersionReference(help_text="Whose job is to be done.")
-    tool = VersionReference(help_text="By which tool.")
+    interface = VersionReference(help_text="The version whose inputs are mapped.")
+    tool = VersionReference(help_text="The tool that runs.")
 
 
 class ProposalOutput(serializers.Serializer[Any]):
@@ -133,8 +137,12 @@ class ProposalOutput(serializers.Serializer[Any]):
     config = Config()
     pairs = PairOutput(many=True)
     gaps = FaultOutput(many=True, help_text="The problems that prevent it from being saved.")
-    unused = serializers.ListField(child=serializers.CharField(), help_text="Inputs that go nowhere.")
-    lacking = serializers.ListField(child=serializers.CharField(), help_text="Outputs that do not come.")
+    unused = serializers.ListField(
+        child=serializers.CharField(), help_text="The inputs that are mapped to nothing."
+    )
+    lacking = serializers.ListField(
+        child=serializers.CharField(), help_text="The outputs that nothing is mapped to."
+    )
 
 
 @extend_schema(tags=["activities"])

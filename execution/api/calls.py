@@ -28,9 +28,9 @@ MAX_LISTED_LENGTH = 200
 
 
 class CallInput(Input):
-    arguments = serializers.DictField(required=False, help_text="Values by the names of the inputs.")
+    arguments = serializers.DictField(required=False, help_text="The values by the names of the inputs.")
     confirm = serializers.BooleanField(
-        required=False, help_text="Required for a tool that its vendor declares destructive."
+        required=False, help_text="True confirms the call; required for a destructive tool."
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
@@ -68,9 +68,9 @@ class CallErrorOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField()
     fields = serializers.DictField(  # type: ignore[assignment]
-        child=serializers.CharField(), required=False, help_text="Why, by input."
+        child=serializers.CharField(), required=False, help_text="The reason by input."
     )
-    step = serializers.IntegerField(required=False, help_text="Of the activity that ran; counted from 1.")
+    step = serializers.IntegerField(required=False, help_text="The step of the activity, from 1.")
     vendor = VendorErrorOutput(
         required=False, help_text="The vendor's own code, if it has one. It is not one of Pegboard's codes."
     )
@@ -82,7 +82,7 @@ class RetryOutput(serializers.Serializer[Any]):
         "run, or running it twice does no harm."
     )
     after_ms = serializers.IntegerField(allow_null=True, help_text="The time to wait that the vendor states.")
-    is_transient = serializers.BooleanField(help_text="The failure is expected to pass by itself.")
+    is_transient = serializers.BooleanField(help_text="True if the failure is expected to pass by itself.")
     hint = serializers.CharField(help_text="The vendor's text for the model before a retry; may be empty.")
 
 
@@ -105,7 +105,7 @@ class ExchangeOutput(serializers.Serializer[Any]):
     url = serializers.CharField()
     headers = serializers.DictField(child=serializers.CharField())
     body = serializers.CharField()
-    status = serializers.IntegerField(help_text="0 when no reply came.")
+    status = serializers.IntegerField(help_text="The HTTP status; 0 without a reply.")
     reply_headers = serializers.DictField(child=serializers.CharField())
     reply = serializers.CharField()
     duration_ms = serializers.IntegerField()
@@ -126,13 +126,15 @@ class AttemptOutput(serializers.Serializer[Any]):
 
 
 class CallRow(serializers.Serializer[Any]):
-    call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
+    call = serializers.IntegerField(
+        allow_null=True, help_text="The id of the call; null if nothing was sent."
+    )
     status = serializers.ChoiceField(choices=CallStatus.choices)
-    version = serializers.CharField(help_text="As the vendor numbers it; empty where it numbers nothing.")
+    version = serializers.CharField(help_text="The vendor's name of the version; empty if it has none.")
     ordinal = serializers.IntegerField()
-    version_name = serializers.CharField(help_text="For people.")
+    version_name = serializers.CharField(help_text="The name of the version that pages show.")
     outcome = serializers.ChoiceField(
-        choices=OUTCOMES, allow_null=True, help_text="Null until it is finished."
+        choices=OUTCOMES, allow_null=True, help_text="The outcome; null until the call has ended."
     )
     duration_ms = serializers.IntegerField(allow_null=True)
     requested_by = serializers.CharField()
@@ -145,9 +147,9 @@ class CallOutput(CallRow):
 
     outputs = serializers.DictField()
     error = CallErrorOutput(allow_null=True)
-    retry = RetryOutput(allow_null=True, help_text="Null where another try of the same call would not help.")
+    retry = RetryOutput(allow_null=True, help_text="The retry hint; null if another attempt would not help.")
     parsed = serializers.DictField()
-    outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
+    outputs_cut = serializers.BooleanField(help_text="True if the outputs exceed 1 MB and are not stored.")
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     asks = AskOutput(many=True)
     resume = serializers.URLField(allow_null=True)
@@ -363,7 +365,9 @@ class CallResume(GenericAPIView[Call]):
 
 
 class ExampleInput(Input):
-    call = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Whose arguments to keep.")
+    call = serializers.IntegerField(
+        min_value=1, max_value=2**63 - 1, help_text="The id of the call whose arguments are stored."
+    )
     name = serializers.CharField(max_length=examples.MAX_NAME_LENGTH)
 
 

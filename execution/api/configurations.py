@@ -19,7 +19,9 @@ from people.permissions import person
 
 
 class ConfigurationInput(ModelInput):
-    values = serializers.JSONField(help_text="As the vendor's schema of configurations has it. No secrets.")
+    values = serializers.JSONField(
+        help_text="The values, by the vendor's schema of configurations. No secrets."
+    )
 
     class Meta:
         model = Configuration
@@ -37,7 +39,7 @@ class ConfigurationOutput(ModelOutput[Configuration]):
 
 
 class ConfigurationStates(ConfigurationOutput):
-    states = serializers.SerializerMethodField(help_text="All of its states, the newest first.")
+    states = serializers.SerializerMethodField(help_text="All states of the configuration, the newest first.")
 
     class Meta(ConfigurationOutput.Meta):
         fields = [*ConfigurationOutput.Meta.fields, "states"]

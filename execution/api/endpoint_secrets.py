@@ -39,7 +39,7 @@ class EndpointSecretOutput(ModelOutput[EndpointSecret]):
 class VaultOutput(serializers.Serializer[Any]):
     secrets = EndpointSecretOutput(many=True)
     missing = serializers.ListField(
-        child=serializers.CharField(), help_text="Names that tools request and for which nothing was entered."
+        child=serializers.CharField(), help_text="The names of secrets that tools require and nobody entered."
     )
 
 
@@ -85,7 +85,7 @@ def live_endpoint(pk: int) -> Endpoint:
 
 
 class ProviderInput(Input):
-    provider = serializers.CharField(max_length=500, help_text="As the vendor names it.")
+    provider = serializers.CharField(max_length=500, help_text="The vendor's name of the provider.")
     credential = serializers.UUIDField(
         allow_null=True,
         help_text="Of the kind `oauth_users`, entered for the endpoint's address. Null: the vendor asks its "

@@ -27,14 +27,14 @@ class SensitiveInput(Input):
 class SensitiveProposalOutput(serializers.Serializer[Any]):
     side = serializers.ChoiceField(choices=["inputs", "outputs"])
     pointer = serializers.CharField()
-    reason = serializers.CharField(help_text="The name or format that it comes from.")
+    reason = serializers.CharField(help_text="The name or format that suggests the marking.")
 
 
 class SensitiveOutput(serializers.Serializer[Any]):
     inputs = _pointers()
     outputs = _pointers()
     proposals = SensitiveProposalOutput(
-        many=True, help_text="Members that are not marked. They mask nothing."
+        many=True, help_text="The members that are proposed for marking; they mask nothing."
     )
 
 

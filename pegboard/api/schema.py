@@ -41,7 +41,7 @@ ONLY_WITH_BODY = {"413", "415"}
 
 
 class ErrorSerializer(serializers.Serializer[Any]):
-    code = serializers.CharField(help_text="Stable, for programs.")
+    code = serializers.CharField(help_text="The stable code, for programs.")
     message = serializers.CharField(help_text="A sentence for people.")
     fields = serializers.DictField(  # type: ignore[assignment]
         child=serializers.CharField(), required=False, help_text="A sentence for each field at fault."
@@ -50,14 +50,14 @@ class ErrorSerializer(serializers.Serializer[Any]):
 
 class DifferenceSerializer(serializers.Serializer[Any]):
     path = serializers.CharField(help_text="The member, such as name or policy.breaking.")
-    before = serializers.JSONField(help_text="Where you started; null if that is unknown.")
+    before = serializers.JSONField(help_text="The value that you started from; null if unknown.")
     theirs = serializers.JSONField(help_text="The current value.")
     yours = serializers.JSONField(help_text="The value that you sent.")
 
 
 class ConflictSerializer(ErrorSerializer):
     changes = DifferenceSerializer(
-        many=True, required=False, help_text="With the code changed_meanwhile: who started from If-Match."
+        many=True, required=False, help_text="The differences, with the code changed_meanwhile."
     )
 
 

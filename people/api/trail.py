@@ -17,7 +17,7 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
         slug_field="username",
         required=False,
         error_messages={"does_not_exist": "No user signs in with this name."},
-        help_text="The name a user signs in with.",
+        help_text="The user name of the author.",
     )
     by = serializers.ChoiceField(
         choices=audit.Doer.choices,
@@ -25,9 +25,9 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
         help_text="What people did, or what workers and commands did by themselves.",
     )
     kind = input_field(AuditEntry._meta.get_field("kind"), required=False, allow_blank=True)
-    q = input_field(audit.TEXT, help_text="Part of what was changed.")
-    first_day = input_field(audit.FIRST_DAY, help_text="Only changes on this day or later.")
-    last_day = input_field(audit.LAST_DAY, help_text="Only changes on this day or earlier.")
+    q = input_field(audit.TEXT, help_text="A part of the name of the changed object.")
+    first_day = input_field(audit.FIRST_DAY, help_text="The first day of the selected changes.")
+    last_day = input_field(audit.LAST_DAY, help_text="The last day of the selected changes.")
 
 
 class AuditOutput(ModelOutput[AuditEntry]):

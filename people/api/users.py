@@ -31,7 +31,9 @@ class UserChange(ModelChange):
 
 
 class UserOutput(ModelOutput[User]):
-    teams = serializers.SerializerMethodField(help_text="Of those you are in.")
+    teams = serializers.SerializerMethodField(
+        help_text="The slugs of those teams of the user that you are in too."
+    )
 
     class Meta:
         model = User

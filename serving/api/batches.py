@@ -96,7 +96,7 @@ ARRAY_PARAMETERS = [
 
 
 class BatchedCallInput(RuntimeCallInput):
-    tool = serializers.CharField(max_length=255, help_text="As the model knows the tool.")
+    tool = serializers.CharField(max_length=255, help_text="The name of the tool that a model sees.")
     agent = serializers.SlugField(
         max_length=100,
         required=False,
@@ -165,7 +165,7 @@ class BatchErrorOutput(serializers.Serializer[Any]):
         child=serializers.CharField(), help_text="The reason by member."
     )
     retry_after = serializers.IntegerField(
-        allow_null=True, help_text="Seconds; null if another try would not help."
+        allow_null=True, help_text="The time to wait in seconds; null if another attempt would not help."
     )
 
 

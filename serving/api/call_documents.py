@@ -150,7 +150,9 @@ class NextOutput(serializers.Serializer[Any]):
 class RuntimeCallOutput(serializers.Serializer[Any]):
     """Contains none of the vendor's headers, cookies or addresses; names are those of the format."""
 
-    call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
+    call = serializers.IntegerField(
+        allow_null=True, help_text="The id of the call; null if nothing was sent."
+    )
     idempotency_key = serializers.CharField(
         allow_null=True, help_text="The `id` or `idempotency_key` that the caller sent; null for none."
     )
@@ -160,9 +162,13 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     version = serializers.CharField(
         help_text="The version that ran, as the vendor numbers it; empty where it numbers nothing."
     )
-    ordinal = serializers.IntegerField(allow_null=True, help_text="Null for a transfer.")
+    ordinal = serializers.IntegerField(
+        allow_null=True, help_text="The number of the version; null for a transfer."
+    )
     outcome = serializers.ChoiceField(
-        choices=[*OUTCOMES, transfers.KIND], allow_null=True, help_text="Null until it is finished."
+        choices=[*OUTCOMES, transfers.KIND],
+        allow_null=True,
+        help_text="The outcome; null until the call has ended.",
     )
     agent = serializers.SlugField(
         allow_null=True, help_text="The sub-agent that takes over; null unless the outcome is `transfer`."
@@ -170,12 +176,12 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     next = NextOutput(allow_null=True, help_text="The tools that a model sees from now on, after a transfer.")
     outputs = serializers.DictField()
     parsed = serializers.DictField(help_text="The parsed values of those outputs that are JSON in a text.")
-    outputs_cut = serializers.BooleanField(help_text="The outputs were over 1 MB and are not stored.")
+    outputs_cut = serializers.BooleanField(help_text="True if the outputs exceed 1 MB and are not stored.")
     error = CallErrorOutput(allow_null=True)
-    retry = RetryOutput(allow_null=True, help_text="Null if another try of the same call would not help.")
+    retry = RetryOutput(allow_null=True, help_text="The retry hint; null if another attempt would not help.")
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     asks = AskOutput(many=True)
-    resume = serializers.URLField(allow_null=True, help_text="The address for the answers.")
+    resume = serializers.URLField(allow_null=True, help_text="The address to which the answers are sent.")
     output_schema = serializers.DictField(
         allow_null=True,
         help_text="With the outcome `latent`: the JSON Schema of the output that the model writes, by "

@@ -19,7 +19,7 @@ from serving.released_documents import load_sealed_release
 
 class ErrorKindOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
-    description = serializers.CharField(help_text="Its meaning; empty if the vendor does not describe it.")
+    description = serializers.CharField(help_text="The vendor's description; may be empty.")
     is_transient = serializers.BooleanField(
         allow_null=True, help_text="It is expected to pass by itself; null where that is not known."
     )

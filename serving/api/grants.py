@@ -22,11 +22,11 @@ class GrantOutput(serializers.Serializer[Any]):
     """
 
     id = serializers.UUIDField()
-    agent = serializers.SlugField(allow_null=True, help_text="Null if the agent was removed.")
+    agent = serializers.SlugField(allow_null=True, help_text="The slug of the agent; null if it was removed.")
     user = serializers.CharField(help_text="The beginning of a keyed digest of the user's name.")
     vendor = serializers.SlugField()
     endpoint = serializers.IntegerField()
-    provider = serializers.CharField(help_text="As the vendor names it.")
+    provider = serializers.CharField(help_text="The vendor's name of the provider.")
     scopes = serializers.ListField(
         child=serializers.CharField(),
         help_text="The scopes that are requested of the user, or that the user has authorized.",
@@ -44,7 +44,9 @@ class GrantOutput(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=GrantState.choices)
     message = serializers.CharField(help_text="The problem that the last check of it met; may be empty.")
     opened_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField(allow_null=True, help_text="Until when the user may answer.")
+    expires_at = serializers.DateTimeField(
+        allow_null=True, help_text="The time until which the user may answer."
+    )
     settled_at = serializers.DateTimeField(allow_null=True)
     call = serializers.IntegerField(allow_null=True, help_text="The call that requested it last.")
 

@@ -39,15 +39,15 @@ class ObstacleOutput(serializers.Serializer[Any]):
 
 class ReadinessOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(help_text="The agent of the release that shows the tool.")
-    tool = serializers.CharField(help_text="As a model knows it.")
+    tool = serializers.CharField(help_text="The name of the tool that a model sees.")
     runs = serializers.ChoiceField(
         choices=["vendor", "activity", "latent", "nothing"],
         help_text="What would run: its vendor, an activity, the model itself, or nothing.",
     )
-    activity = serializers.CharField(help_text="The name of the activity; else empty.")
+    activity = serializers.CharField(help_text="The name of the activity; empty for none.")
     can_run = serializers.BooleanField()
     obstacles = ObstacleOutput(many=True)
-    state = ReadinessStateOutput(help_text="The worst state of the tool there.")
+    state = ReadinessStateOutput(help_text="The most serious state of the tool.")
 
 
 class PreflightOutput(serializers.Serializer[Any]):
@@ -59,7 +59,7 @@ class PreflightOutput(serializers.Serializer[Any]):
     environment = serializers.CharField(
         help_text="The environment in which the tools would run; empty for none."
     )
-    can_run = serializers.BooleanField(help_text="Whether every tool can run.")
+    can_run = serializers.BooleanField(help_text="True if every tool can run.")
     tools = ReadinessOutput(many=True)
 
 

@@ -52,7 +52,7 @@ class ThreadRow(serializers.Serializer[Any]):
     )
     requested_by = serializers.CharField()
     created_at = serializers.DateTimeField()
-    used_at = serializers.DateTimeField(help_text="When the last call on it was requested.")
+    used_at = serializers.DateTimeField(help_text="The time of the last call on the thread.")
 
 
 class ThreadNoteOutput(serializers.Serializer[Any]):
@@ -75,7 +75,9 @@ class StateOutput(serializers.Serializer[Any]):
 
 
 class ThreadOutput(ThreadRow):
-    state = StateOutput(allow_null=True, help_text="Null if the vendor does not report it now: `error`.")
+    state = StateOutput(
+        allow_null=True, help_text="The state; null if the vendor does not report it now (`error`)."
+    )
     error = ThreadNoteOutput(allow_null=True)
     state_schema = serializers.DictField(
         allow_null=True, help_text="The vendor's schema of `values`; null if it declares none."
@@ -86,7 +88,7 @@ class ThreadOutput(ThreadRow):
 
 
 class HistoryOutput(serializers.Serializer[Any]):
-    results = StateOutput(many=True, help_text="The newest first.")
+    results = StateOutput(many=True, help_text="The states, the newest first.")
 
 
 def _row(view: ThreadView, *, is_busy: bool) -> dict[str, Any]:
