@@ -35,10 +35,14 @@ MAX_IDLE_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim. `says`: its text. `mend`: the next step if it does not hold. `broken`: yields its breaches."""
+    """A statement about the stored data that must hold.
+
+    mend: the next step if it does not hold.
+    broken: yields the rows that break it.
+    """
 
     name: str
-    says: str
+    statement: str
     mend: str
     broken: Callable[[], Iterable[str]]
 
@@ -55,7 +59,7 @@ class BrokenInvariant:
 
     def __str__(self) -> str:
         more = f" and {self.count - len(self.examples):,} more" if self.count > len(self.examples) else ""
-        return f"Not so: {self.claim.says} ({'; '.join(self.examples)}{more}). {self.claim.mend}"
+        return f"Not so: {self.claim.statement} ({'; '.join(self.examples)}{more}). {self.claim.mend}"
 
 
 def claims() -> Iterator[Claim]:

@@ -106,13 +106,13 @@ def bars(
     highest = max([sum(value for value, _ in parts) for parts in measured] + [_clamp(limit) or 0], default=0)
     marks: list[Mark] = []
     for position, parts in enumerate(measured):
-        left, right = position * WIDTH // len(measured), (position + 1) * WIDTH // len(measured)
-        width, bottom = max(1, (right - left) * 7 // 10), HEIGHT
-        left = min(left, WIDTH - width)
+        start, right = position * WIDTH // len(measured), (position + 1) * WIDTH // len(measured)
+        width, bottom = max(1, (right - start) * 7 // 10), HEIGHT
+        start = min(start, WIDTH - width)
         for value, tone in (part for part in parts if part[0]):
             height = min(max(3, round(value / highest * HEIGHT)), bottom)
             label = labels[position] if labels else ""
-            marks.append(Mark(left, bottom - height, width, height, tone, label))
+            marks.append(Mark(start, bottom - height, width, height, tone, label))
             bottom -= height
     height_of_limit = _clamp(limit)
     return tuple(mark for mark in marks if mark.height), (

@@ -271,8 +271,8 @@ class AuditFilterForm(OperationForm):
 
     def __init__(self, data: QueryDict, *, kinds: list[tuple[str, str]]) -> None:
         self.is_filtered = any(data.get(name) for name in self.base_fields)
-        chosen = self.base_fields.keys() & data.keys()
-        super().__init__(data if chosen else {"actor": f"{DOER}{Doer.PEOPLE}"})
+        filter_names = self.base_fields.keys() & data.keys()
+        super().__init__(data if filter_names else {"actor": f"{DOER}{Doer.PEOPLE}"})
         self.fields["kind"].choices = [("", _("Anything")), *kinds]  # type: ignore[attr-defined]
         people = [(user.username, str(user)) for user in User.objects.all()]
         doers = [(f"{DOER}{doer.value}", doer.label) for doer in Doer]

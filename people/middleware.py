@@ -30,12 +30,12 @@ class LanguageMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if READ_BY_PROGRAMS.match(request.path_info):
             return self.get_response(request)
-        chosen = getattr(request.user, "language", "")
+        language_code = getattr(request.user, "language", "")
         # Only for this request: the thread also serves programs, whose replies are English.
-        with translation.override(chosen or translation.get_language_from_request(request)):
+        with translation.override(language_code or translation.get_language_from_request(request)):
             response = self.get_response(request)
             response.headers.setdefault("Content-Language", translation.get_language())
-        if not chosen:
+        if not language_code:
             patch_vary_headers(response, ("Accept-Language",))
         return response
 

@@ -105,13 +105,13 @@ def _find_excluded_names(tool: Effective, arguments: Mapping[str, Any], format_:
             return {}
     faults = validation.faults(validation.checked(_accepted_inputs(tool, format_)), dict(arguments))
     unknown = [fault for fault in faults if fault.why == error_messages.UNKNOWN]
-    beside = wires(tool, format_)[0].beside
+    sibling_names = wires(tool, format_)[0].beside
     return {
         str(fault.path[0]): wire.UNKNOWN
         if len(fault.path) == 1
         else f"{error_messages.place(fault.path)} {fault.why}"
         for fault in unknown
-        if fault.path[0] not in beside
+        if fault.path[0] not in sibling_names
     }
 
 

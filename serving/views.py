@@ -84,9 +84,12 @@ def _snippets_of(request: HttpRequest, agent: Agent, name: str, plain: str) -> d
         address = runtimes_url(f"/serve/{agent.slug}/{name}/{protocol.name}", request)
         snippets = [_with_key(one, plain) for one in protocol.snippets(address, agent.slug)]
         served.append((protocol, address, snippets))
-    rest = runtimes_url(f"/api/v1/agents/{agent.slug}", request)
+    rest_url = runtimes_url(f"/api/v1/agents/{agent.slug}", request)
     mcp_server = runtimes_url(f"/serve/{agent.slug}/{name}/mcp", request)
-    programs = [programs_of.write_curl(rest, name), *programs_of.write_programs(rest, name, mcp_server)]
+    programs = [
+        programs_of.write_curl(rest_url, name),
+        *programs_of.write_programs(rest_url, name, mcp_server),
+    ]
     return {"served": served, "programs": [_with_key(one, plain) for one in programs]}
 
 

@@ -66,8 +66,8 @@ def _shown_detail(detail: tuple[str, Any]) -> tuple[str, Any]:
 
 def labelled_details(credential: Credential) -> list[tuple[str, Any]]:
     """Return the label and the value of each detail, as pages show them."""
-    shown = dict(map(_shown_detail, credential.details.items()))
-    return [(str(detail.label), shown[name]) for name, detail in kinds.DETAILS.items() if shown.get(name)]
+    values = dict(map(_shown_detail, credential.details.items()))
+    return [(str(detail.label), values[name]) for name, detail in kinds.DETAILS.items() if values.get(name)]
 
 
 def encrypt(credential: Credential, secret: Secret) -> None:

@@ -29,7 +29,8 @@ class PolicyForm(RetryForm):
         actions = policy.with_defaults(stated)
         current = policy.preset_of(actions)
         presets = [
-            (name, f"{PRESET_NAMES[name]}: {_(says)}") for name, (says, _actions) in policy.PRESETS.items()
+            (name, f"{PRESET_NAMES[name]}: {_(summary)}")
+            for name, (summary, _actions) in policy.PRESETS.items()
         ]
         name = PRESET_NAMES[current] if current else _("own choice")
         self.fields[PRESET] = forms.ChoiceField(
@@ -54,7 +55,7 @@ class PolicyForm(RetryForm):
         return [
             (
                 self[f"{PREFIX}{name}"],
-                [_(policy.ACTIONS[actions[name]]) for _says, actions in policy.PRESETS.values()],
+                [_(policy.ACTIONS[actions[name]]) for _summary, actions in policy.PRESETS.values()],
             )
             for name in policy.CLASSES
         ]

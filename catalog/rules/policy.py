@@ -104,7 +104,7 @@ class Stop:
 
 def preset_of(actions: Actions) -> str:
     """Return the name of the preset with these actions, "" if there is none."""
-    return next((name for name, (_says, preset) in PRESETS.items() if preset == actions), "")
+    return next((name for name, (_summary, preset) in PRESETS.items() if preset == actions), "")
 
 
 def with_defaults(stated: Policy) -> dict[Class, Action]:

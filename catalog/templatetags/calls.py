@@ -95,13 +95,13 @@ def next_step(call: Call, retry: Retry | None = None) -> str:
         return _("The vendor allows a retry.")
     if retry and wait and call.outcome == "unavailable":
         if retry.can_retry:
-            says = _("Try again, after {duration}. If it fails again, check the endpoint.")
+            advice = _("Try again, after {duration}. If it fails again, check the endpoint.")
         else:
-            says = _(
+            advice = _(
                 "The tool may have run already. If it can safely run twice, try again, after {duration}. "
                 "If it fails again, check the endpoint."
             )
-        return says.format(duration=wait)
+        return advice.format(duration=wait)
     return str(NEXT_STEPS.get(call.outcome, ""))
 
 

@@ -125,8 +125,8 @@ def folded(changes: Sequence[Change], key: object) -> list[ReadableChange]:
         return []
     more = ""
     if count := len(changes) - 1:
-        says = ngettext("{count} more change.", "{count} more changes.", count)
-        more = f" {says.format(count=number_format(count, force_grouping=True))}"
+        template = ngettext("{count} more change.", "{count} more changes.", count)
+        more = f" {template.format(count=number_format(count, force_grouping=True))}"
     first = read_change(min(changes, key=lambda change: EFFECT_ORDER.index(change.effect)))
     return [ReadableChange(sentence=f"{translate(first.sentence)}{more}", effect=first.effect, key=str(key))]
 

@@ -26,9 +26,9 @@ def marks_of(tools: Iterable[int]) -> dict[int, SensitiveValues]:
 def mark(tool: Tool, *, actor: User, inputs: Iterable[str], outputs: Iterable[str]) -> SensitiveValues:
     """Mark exactly these members, by their JSON pointers. Raises DomainError for an invalid pointer."""
     tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
-    wanted = {"inputs": _checked_members("inputs", inputs), "outputs": _checked_members("outputs", outputs)}
+    marks = {"inputs": _checked_members("inputs", inputs), "outputs": _checked_members("outputs", outputs)}
     before = facts(SensitiveValues.objects.filter(pk=tool.pk).first() or NONE)
-    row, _unused = SensitiveValues.objects.update_or_create(tool=tool, defaults=wanted)
+    row, _unused = SensitiveValues.objects.update_or_create(tool=tool, defaults=marks)
     if facts(row) != before:
         audit.record(actor, "mark sensitive", tool, before=before, after=facts(row))
     return row

@@ -86,7 +86,7 @@ def export_file(
 
 def _file_rows(language: str, vendor: str) -> Iterator[FileRow]:
     """Yield each text once, in the order of tools."""
-    written: set[str] = set()
+    written_digests: set[str] = set()
     last = 0
     tools = tools_to_translate(vendor).exclude(current=None).select_related("current", "endpoint__vendor")
     while batch := list(tools.filter(pk__gt=last).order_by("pk")[:BATCH]):
@@ -94,9 +94,9 @@ def _file_rows(language: str, vendor: str) -> Iterator[FileRow]:
         texts: dict[str, tuple[Tool, ToolText]] = {}
         for tool in batch:
             for text in tool_texts.texts_of(tool.current.decoded()) if tool.current else ():
-                if text.digest not in written:
+                if text.digest not in written_digests:
                     texts.setdefault(text.digest, (tool, text))
-        written |= texts.keys()
+        written_digests |= texts.keys()
         translations = stored.translations_of(texts.keys(), language)
         for digest, (tool, text) in texts.items():
             translation = translations.get(digest)

@@ -173,10 +173,10 @@ class _ProtocolDetection:
         """Return the most certain candidates, one for each protocol; None without any."""
         if not self._candidates:
             return None
-        most = max(match.certainty for _, _, match in self._candidates)
+        best_certainty = max(match.certainty for _, _, match in self._candidates)
         best: dict[str, _Candidate] = {}
         for candidate in self._candidates:
-            if candidate[2].certainty == most:
+            if candidate[2].certainty == best_certainty:
                 best.setdefault(candidate[0].name, candidate)
         return list(best.values())
 

@@ -72,10 +72,12 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
         if not unique_violations.is_taken(exc):
             raise
         if slug:
-            says = _("There is a vendor “{vendor}” already. Choose another short name.")
+            template = _("There is a vendor “{vendor}” already. Choose another short name.")
         else:
-            says = _("There is a vendor “{vendor}” already. Choose that one, or give this one another name.")
-        message = says.format(vendor=vendor.slug)
+            template = _(
+                "There is a vendor “{vendor}” already. Choose that one, or give this one another name."
+            )
+        message = template.format(vendor=vendor.slug)
         raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from exc
     audit.record(actor, "connect", vendor, after=vendor_facts(vendor))
     return vendor

@@ -38,12 +38,12 @@ def definition_import_page(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse_all(error, document)
         else:
-            says = ngettext(
+            template = ngettext(
                 "“{tool}” is defined. Pin them to an agent, as you pin a vendor's tools.",
                 "{count} tools are defined. Pin them to an agent, as you pin a vendor's tools.",
                 len(tools),
             )
-            messages.success(request, says.format(tool=tools[0], count=len(tools)))
+            messages.success(request, template.format(tool=tools[0], count=len(tools)))
             return redirect(f"{reverse('tool-list')}?protocol=definition")
     return render(request, "catalog/definition_import.html", {"form": form})
 
@@ -115,6 +115,6 @@ def _save_definition(request: HttpRequest, editor: Editor, tool: Tool | None, ty
     if changed.current == tool.current:
         messages.info(request, _("No changes, so there is no new version."))
     else:
-        says = _("Saved as version {version}. Agents keep their pinned version until you update them.")
-        messages.success(request, says.format(version=changed.current))
+        template = _("Saved as version {version}. Agents keep their pinned version until you update them.")
+        messages.success(request, template.format(version=changed.current))
     return changed

@@ -56,8 +56,8 @@ def initial_of(request: HttpRequest, job: Job | None) -> dict[str, Any]:
     detected = job.result
     values: dict[str, Any] = {NAME: _id_of(request), "url": detected.address}
     values["vendor_name"] = detected.name or (urlsplit(detected.address).hostname or "")
-    if chosen := detected.protocol or next(iter(detected.possible), ""):
-        values["protocol"] = chosen
+    if protocol := detected.protocol or next(iter(detected.possible), ""):
+        values["protocol"] = protocol
     return values
 
 
@@ -94,10 +94,10 @@ def sentence_of(detected: Detection) -> str:
     preview = detected.preview
     if preview and (preview.tools or not preview.error):
         if preview.is_complete:
-            says = ngettext("{count} tool", "{count} tools", preview.tools)
+            template = ngettext("{count} tool", "{count} tools", preview.tools)
         else:
-            says = ngettext("over {count} tool", "over {count} tools", preview.tools)
-        parts.append(says.format(count=number_format(preview.tools, force_grouping=True)))
+            template = ngettext("over {count} tool", "over {count} tools", preview.tools)
+        parts.append(template.format(count=number_format(preview.tools, force_grouping=True)))
     if detected.wants_sign_in:
         parts.append(_("wants a sign-in"))
     elif preview and preview.wanted:

@@ -266,8 +266,8 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, _("Saved. The next sync uses these settings."))
             return redirect("endpoint", row.pk)
-    asked = None if request.method == "POST" else request.GET
-    context = endpoint_context(row, form, asked) | more
+    parameters = None if request.method == "POST" else request.GET
+    context = endpoint_context(row, form, parameters) | more
     if not person(request).can_administer and (moment := pace.possible_from(row)):
         context["read_later"] = pace.describe_moment(moment)
     return render(request, "catalog/endpoint.html", context, status=form.status)

@@ -59,35 +59,35 @@ def _decide(request: HttpRequest, inbox_filter: InboxFilter) -> None:
         messages.error(request, error.message)
         return
     if remaining:
-        says = ngettext(
+        message = ngettext(
             "One finding of high severity was left. Read the text, and accept each one with its own button.",
             "{count} findings of high severity were left. Read the text, and accept each one with its own "
             "button.",
             remaining,
         )
-        messages.warning(request, says.format(count=number_format(remaining, force_grouping=True)))
+        messages.warning(request, message.format(count=number_format(remaining, force_grouping=True)))
     if not count and not remaining:
         messages.error(request, _("Nothing was selected."))
     if not count:
         return
     if decision == "accept":
-        says = ngettext(
+        message = ngettext(
             "One finding was accepted. You can change decisions under “Accepted”.",
             "{count} findings were accepted. You can change decisions under “Accepted”.",
             count,
         )
     else:
-        says = ngettext(
+        message = ngettext(
             "One finding was blocked. You can change decisions under “Blocked”.",
             "{count} findings were blocked. You can change decisions under “Blocked”.",
             count,
         )
-    says = says.format(count=number_format(count, force_grouping=True))
+    message = message.format(count=number_format(count, force_grouping=True))
     if is_bulk and count == inbox.AT_ONCE:
-        says = f"{says} {_('Press again for the next {count}.').format(count=count)}"
+        message = f"{message} {_('Press again for the next {count}.').format(count=count)}"
     # `_messages.html` offers to take these decisions back.
     undo = ",".join(str(entry.pk) for entry in entries)
-    messages.success(request, says, extra_tags=undo)
+    messages.success(request, message, extra_tags=undo)
 
 
 def _parse_decision(
@@ -116,7 +116,7 @@ def _take_back(request: HttpRequest, inbox_filter: InboxFilter) -> str:
         if not refusals:
             messages.error(request, _("There is no decision to take back."))
         return review_list.address(inbox_filter, None)
-    says = ngettext(
+    sentence = ngettext(
         "The decision was taken back.", "{count} decisions were taken back.", len(findings)
     ).format(count=number_format(len(findings), force_grouping=True))
     about = {(row.tool_id, row.version_id) for row in findings}
@@ -128,6 +128,6 @@ def _take_back(request: HttpRequest, inbox_filter: InboxFilter) -> str:
             "{count} agents that pin the versions keep it.",
             agents,
         )
-        says = f"{says} {stays.format(count=number_format(agents, force_grouping=True))}"
-    messages.success(request, says)
+        sentence = f"{sentence} {stays.format(count=number_format(agents, force_grouping=True))}"
+    messages.success(request, sentence)
     return review_list.address(inbox_filter, None, item=str(findings[0].pk))

@@ -68,9 +68,9 @@ class TranslationsForm(OperationForm):
                 except LateEditError as error:
                     self.late = error
                     self.states[text.text.digest] = error.state
-                    theirs = error.differences[0].theirs
+                    stored_text = error.differences[0].theirs
                     sentence = _("{user} saved “{text}” meanwhile. Save again to replace it.").format(
-                        user=error.who, text=theirs
+                        user=error.who, text=stored_text
                     )
                     self.add_error(text.text.digest, sentence)
                 except DomainError as error:

@@ -76,7 +76,7 @@ class ValueRow:
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """One input or output. `says`: the effective description."""
+    """One input or output. `effective_description`: the text that a model reads."""
 
     parameter: Parameter
     members: dict[str, TextLayers]
@@ -93,7 +93,7 @@ class ParameterRow:
         return bool(self.members["hidden"].field.value())
 
     @property
-    def says(self) -> str:
+    def effective_description(self) -> str:
         return str(self.members["description"].field.value() or "")
 
     @property

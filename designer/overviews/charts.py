@@ -161,16 +161,16 @@ def calls_of_release(release: Release, document: ReleaseDocument) -> Chart:
         return Chart(title=title, summary=_("No runtime has called a tool of this release."))
     calls, refusals = sum(row[1] for row in rows), sum(row[2] for row in rows)
     names = {tool.id: HIDDEN.sub("", tool.signature.name) for tool in document.all_tools}
-    shown = [
+    bars = [
         (names.get(tool, _("Tool {number}").format(number=tool)), *numbers) for tool, *numbers in rows[:TOOLS]
     ]
     marks = charts.bars(
-        [[(calls - refused, ""), (refused, "bad")] for _name, calls, refused, _failed in shown],
+        [[(calls - refused, ""), (refused, "bad")] for _name, calls, refused, _failed in bars],
         [
             _("{name}: {calls} calls, {refused} refused").format(
                 name=name, calls=grouped(calls), refused=grouped(refused)
             )
-            for name, calls, refused, _failed in shown
+            for name, calls, refused, _failed in bars
         ],
     )[0]
     summary = (
@@ -182,10 +182,10 @@ def calls_of_release(release: Release, document: ReleaseDocument) -> Chart:
         title=title,
         summary=summary.format(refusals=grouped(refusals), calls=grouped(calls)),
         marks=marks,
-        first=shown[0][0],
-        last=shown[-1][0] if len(shown) > 1 else "",
+        first=bars[0][0],
+        last=bars[-1][0] if len(bars) > 1 else "",
         columns=(_("Tool"), _("Calls"), _("Refused"), _("Failed")),
-        rows=[(name, *(grouped(number) for number in numbers)) for name, *numbers in shown],
+        rows=[(name, *(grouped(number) for number in numbers)) for name, *numbers in bars],
         is_open=True,
     )
 

@@ -162,8 +162,8 @@ def shown_tool(
     if pin.name in names and format_.places is not None:
         masked = masking.masked_tool(checked.fitting, pin.name)
         tool = next(row.signature for row in masked.tools if row.signature.name == pin.name)
-        written = document_text if masked == checked.fitting else format_.write(masked)
-        tool_object = parts.tools_in(written, format_.places)[names.index(pin.name)]
+        export_text = document_text if masked == checked.fitting else format_.write(masked)
+        tool_object = parts.tools_in(export_text, format_.places)[names.index(pin.name)]
         wire = format_.wire(tool)
         text, text_parts = msgspec.json.encode(tool_object), parts.parts(tool_object, format_.places, wire)
         signature = pin.version.decoded()

@@ -47,12 +47,12 @@ def costs_as_written(fitting: ReleaseDocument, format_: Format, document: object
 
 def tokens_by_format(release: ReleaseDocument) -> dict[str, int]:
     """Return the tokens of the agent's own tools and transfers that each format carries."""
-    own = structs.replace(release, number=0, procedures=(), agents=(), context=())
+    own_part = structs.replace(release, number=0, procedures=(), agents=(), context=())
     return _tokens_by_format.get(
-        digest(own),
+        digest(own_part),
         lambda: {
             format_.name: sum(costs_as_written(part.fitting, format_, format_.write(part.fitting)).values())
-            for format_, part in exports.carried_by_format(own)
+            for format_, part in exports.carried_by_format(own_part)
             if format_.is_text
         },
     )

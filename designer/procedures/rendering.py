@@ -57,8 +57,8 @@ def _queries() -> tuple[CompiledQuery[Procedure], CompiledQuery[Pin]]:
     """Return the procedures of the agents, and their removed pins that procedures name."""
     procedures = Procedure.objects.live().filter(is_any_of("designer_procedure.agent_id", "agents"))
     pins = Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents")).exclude(removed_at=None)
-    named = pins.filter(references__procedure__removed_at=None, references__isnull=False)
-    return CompiledQuery(procedures), CompiledQuery(named.distinct())
+    referenced_pins = pins.filter(references__procedure__removed_at=None, references__isnull=False)
+    return CompiledQuery(procedures), CompiledQuery(referenced_pins.distinct())
 
 
 def render_procedures(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:

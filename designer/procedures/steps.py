@@ -8,11 +8,15 @@ from designer.procedures.references import Piece
 
 
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool to call, by its pin. `given`: values in the text by input id. `says`: the line of the text."""
+    """A tool that a procedure calls, by its pin.
+
+    given: values in the text by input id.
+    line_text: the line of the text.
+    """
 
     pin: int
     line: int
-    says: str
+    line_text: str
     given: Mapping[str, str] = {}
 
 
@@ -33,5 +37,5 @@ def steps_of(pieces: Iterable[Piece]) -> list[ToolStep]:
             steps[-1] = msgspec.structs.replace(last, given={**last.given, **values})
             continue
         line_text = lines[piece.line - 1].strip(" #*-\t")
-        steps.append(ToolStep(pin=reference.target, line=piece.line, says=line_text, given=values))
+        steps.append(ToolStep(pin=reference.target, line=piece.line, line_text=line_text, given=values))
     return steps

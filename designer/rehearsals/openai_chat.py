@@ -92,8 +92,8 @@ def summarize_tries(
         for name, value in sorted(sentence.inputs.items()):
             count = sum(_is_same_value(arguments.get(name), value) for arguments in tries)
             is_right = 2 * count > len(tries)
-            why = "" if is_right else f"{count} of {len(tries)} tries passed “{value}” for “{name}”."
-            inputs.append(InputAnswer(name=name, expected=value, right=is_right, message=why))
+            explanation = "" if is_right else f"{count} of {len(tries)} tries passed “{value}” for “{name}”."
+            inputs.append(InputAnswer(name=name, expected=value, right=is_right, message=explanation))
     return SentenceResult(
         rehearsal=sentence.id,
         says=sentence.says,

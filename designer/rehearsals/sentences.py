@@ -134,9 +134,9 @@ def read_lines(text: str, tools: Mapping[str, Signature]) -> list[NewSentence]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        says, *remainder = _ARROW.split(line.strip(), maxsplit=1)
+        phrase, *remainder = _ARROW.split(line.strip(), maxsplit=1)
         name, inputs = (remainder[0] if remainder else "").partition(" ")[::2]
-        if not says or not name:
+        if not phrase or not name:
             message = _("Line {number} names no tool. Write: what a user says => tool_name").format(
                 number=number
             )
@@ -145,7 +145,7 @@ def read_lines(text: str, tools: Mapping[str, Signature]) -> list[NewSentence]:
             input_values = _parse_inputs(inputs.strip(), tools.get(name))
         except ValueError as error:
             raise invalid(lines=_("Line {number}: {reason}").format(number=number, reason=error)) from error
-        new_sentences.append(NewSentence(says, name, input_values))
+        new_sentences.append(NewSentence(phrase, name, input_values))
     return new_sentences
 
 

@@ -142,11 +142,11 @@ def _checked_tool(
     """Return the facts of one pin. review: the state that keeps its version out, and the reason."""
     state, reason = review
     limit = usable.excluding_limit(pin.tool.endpoint.vendor)
-    endpoint, gone = pin.tool.endpoint, ""
+    endpoint, removal_reason = pin.tool.endpoint, ""
     if endpoint.removed_at or endpoint.vendor.removed_at:
-        gone = Wording(_("its vendor was removed from Pegboard."))
+        removal_reason = Wording(_("its vendor was removed from Pegboard."))
     elif pin.tool.status == ToolStatus.WITHDRAWN:
-        gone = Wording(_("{vendor} does not list it any more."), {"vendor": endpoint.vendor})
+        removal_reason = Wording(_("{vendor} does not list it any more."), {"vendor": endpoint.vendor})
     return CheckedTool(
         name=pin.name,
         where=reverse("pin", args=[agent.slug, pin.pk]),
@@ -154,7 +154,7 @@ def _checked_tool(
         held=reason if state and state != FindingState.BLOCKED else "",
         under_review=finding.message if finding and finding.severity != Severity.LOW else "",
         review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
-        gone=gone,
+        gone=removal_reason,
         outside=usable.refusal(agent, pin.tool, is_pinned=True),
         outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
         is_tuned=pinned_signatures.words_of_pin(pin) != NOTHING,

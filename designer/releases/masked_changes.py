@@ -21,8 +21,8 @@ def compare_masked(before: ReleaseDocument | None, after: ReleaseDocument) -> Tr
     marks = marks_of(tools) if tools else {}
     if not any(row.inputs for row in marks.values()):
         return changes
-    own, *others = (_masked_agent(agent, marks) for agent in agents)
-    return TreeChange(own, others)
+    masked_agent, *others = (_masked_agent(agent, marks) for agent in agents)
+    return TreeChange(masked_agent, others)
 
 
 def _tools_with_presets(*documents: ReleaseDocument | None) -> set[int]:

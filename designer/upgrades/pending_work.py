@@ -55,7 +55,7 @@ class Review(NamedTuple):
 
     tone: str
     word: str
-    says: str
+    message: str
     item: int | None
 
 

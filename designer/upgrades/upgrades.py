@@ -37,16 +37,16 @@ class LostWords:
 
 @dataclass(frozen=True, slots=True)
 class ProcedureImpact:
-    """A line that is affected. `says` is the end of a sentence about it, after “Refill”, line 14."""
+    """A line that is affected. `effect` is the end of a sentence about it, after “Refill”, line 14."""
 
     procedure: Procedure
     line: int
-    says: str
+    effect: str
     breaks: bool
 
     @property
     def message(self) -> str:
-        values = {"procedure": self.procedure, "line": self.line, "effect": self.says}
+        values = {"procedure": self.procedure, "line": self.line, "effect": self.effect}
         return Wording(mark("“{procedure}”, line {line} {effect}"), values)
 
 

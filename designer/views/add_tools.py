@@ -116,13 +116,13 @@ def address(agent: Agent, parameters: Mapping[str, list[str]]) -> str:
 
 @dataclass(frozen=True)
 class TickedTool:
-    """A tool in the tray. `says`: why it was refused, or why it needs an alias; `alias`: entered or
+    """A tool in the tray. `message`: why it was refused, or why it needs an alias; `alias`: entered or
     proposed."""
 
     tool: Tool
     signature: Signature
     alias: str = ""
-    says: str = ""
+    message: str = ""
     asks_name: bool = False
 
     @property

@@ -37,15 +37,19 @@ TOOLS_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One tool in one environment. `wanted`: the choice in the form; `was`: the binding, both as
-    `environments.state` names them. `says`: what runs; `states`: the tool's states there, the worst first.
-    `activity`: bound or running, `version` its version, and `page` its address, if there is one."""
+    """One tool in one environment.
+
+    wanted: the choice in the form. was: the binding. Both are as `environments.state` names them.
+    implementation: the name of what runs.
+    states: the tool's states there, the worst first.
+    activity: the activity that is bound or runs, with its `version` and the address of its `page`.
+    """
 
     place: Environment
     name: str
     was: str
     wanted: str
-    says: str
+    implementation: str
     states: Sequence[State]
     activity: Activity | None
     version: ActivityVersion | None
@@ -211,7 +215,7 @@ def _rows(
                     name,
                     was,
                     wanted=request.POST.get(name, was),
-                    says=_words(bound),
+                    implementation=_words(bound),
                     states=ready[place.pk][index].states,
                     activity=bound.activity,
                     version=bound.version,

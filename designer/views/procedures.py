@@ -443,12 +443,12 @@ def _completed_tools(agent: Agent) -> list[dict[str, Any]]:
             for row in _required_first(signature)
         ]
         outputs = [{"name": row.alias, "says": _brief(row.parameter)} for row in signature.outputs]
-        says = cut_short(signature.description, MAX_SENTENCE)
-        tools.append({"name": signature.name, "says": says, "inputs": inputs, "outputs": outputs})
+        summary = cut_short(signature.description, MAX_SENTENCE)
+        tools.append({"name": signature.name, "says": summary, "inputs": inputs, "outputs": outputs})
     names = vocabulary.vocabulary_of(agent, pins=pin_rows)
     for child in (child for child in names.agents if not child.state):
-        says = _("Hands over to %(title)s.") % {"title": child.title}
-        tools.append({"name": child.name, "says": says, "inputs": [], "outputs": []})
+        summary = _("Hands over to %(title)s.") % {"title": child.title}
+        tools.append({"name": child.name, "says": summary, "inputs": [], "outputs": []})
     return tools
 
 

@@ -42,7 +42,7 @@ class CheckRow:
     """
 
     tone: str
-    says: str
+    message: str
     where: str
     folds: tuple[Check, ...] = ()
 

@@ -43,7 +43,7 @@ class SameJobChoice:
 
     place: Environment
     now: str
-    says: str
+    implementation: str
     is_chosen: bool
 
 

@@ -13,9 +13,9 @@ SESSION_KEY, PARAMETER, ORIGINAL = "tool_language", "language", "original"
 
 def chosen_language(request: HttpRequest) -> str:
     """Return the code of the language, "" for the vendor's texts; a choice in the address is remembered."""
-    chosen = request.GET.get(PARAMETER, "")
-    if chosen in languages.BY_CODE or chosen == ORIGINAL:
-        request.session[SESSION_KEY] = chosen
+    language = request.GET.get(PARAMETER, "")
+    if language in languages.BY_CODE or language == ORIGINAL:
+        request.session[SESSION_KEY] = language
     code: str = request.session.get(SESSION_KEY, ORIGINAL)
     return code if code in languages.BY_CODE else ""
 
@@ -30,10 +30,10 @@ def translation_context(request: HttpRequest, signature: Signature | None, detec
     digests = [text.digest for text in tool_texts.texts_of(signature)] if signature else []
     rows = Translation.objects.filter(digest__in=digests)
     codes = set(rows.values_list("language", flat=True).distinct()) if digests else set()
-    chosen = rows.filter(language=language).select_related("author") if language in codes else ()
+    translations = rows.filter(language=language).select_related("author") if language in codes else ()
     return {
         "reading_languages": [entry for entry in languages.LANGUAGES if entry.code in codes],
         "reading_language": language if language in codes else "",
         "proposed_language": language or ("de" if detected in ("", "en") else "en"),
-        "translations": {row.digest: row for row in chosen},
+        "translations": {row.digest: row for row in translations},
     }

@@ -128,15 +128,15 @@ def _density(request: HttpRequest) -> str:
 
 def _chosen_facets(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str]]:
     """Return what is chosen, each with the address of the list without it."""
-    chosen = []
+    links = []
     for facet in facets:
-        for each in (*facet.values, *facet.more):
+        for facet_value in (*facet.values, *facet.more):
             values = query.getlist(facet.name)
-            if each.value in values:
+            if facet_value.value in values:
                 others = query.copy()
-                others.setlist(facet.name, [value for value in values if value != each.value])
-                chosen.append((f"{facet.label}: {each.label}", _address(others)))
-    return chosen
+                others.setlist(facet.name, [value for value in values if value != facet_value.value])
+                links.append((f"{facet.label}: {facet_value.label}", _address(others)))
+    return links
 
 
 def _with_details(rows: list[dict[str, Any]], use: Mapping[int, int]) -> list[dict[str, Any]]:

@@ -148,8 +148,8 @@ def facets_of(query: Query, page: ResultPage) -> list[Facet]:
     counted = search.count_facets(query, page.matches)
     facets = []
     for name, label in FACETS.items():
-        values = [each for each in counted[name] if each.count or each.is_chosen]
-        is_chosen = name not in ("kind", "status") and any(each.is_chosen for each in values)
+        values = [facet_value for facet_value in counted[name] if facet_value.count or facet_value.is_chosen]
+        is_chosen = name not in ("kind", "status") and any(facet_value.is_chosen for facet_value in values)
         if len(values) < 2 and not is_chosen:
             continue
         values.sort(key=lambda each: not each.is_chosen)
@@ -164,10 +164,12 @@ def filters(
     counted = search.count_facets(Query(kind=(), within=allowed.keys))
     fields = []
     for name, (label, everything) in LABELS.items():
-        values = [each for each in counted[name] if each.count][:OFFERED]
-        choices = sorted(((each.value, each.label) for each in values), key=lambda each: each[1].casefold())
+        values = [choice for choice in counted[name] if choice.count][:OFFERED]
+        choices = sorted(
+            ((choice.value, choice.label) for choice in values), key=lambda each: each[1].casefold()
+        )
         if name == "kind":
-            choices = [each for each in choices if each[0] != ItemKind.TOOL]
+            choices = [choice for choice in choices if choice[0] != ItemKind.TOOL]
             choices += [(ANY_KIND, _("All kinds"))] if choices else []
         if len(choices) > 1 or parameters.get(name):
             fields.append(

@@ -56,15 +56,17 @@ CalleesByReference = Mapping[CalleeReference, Callee]
 
 def find_callees(references: Iterable[CalleeReference]) -> dict[CalleeReference, Callee]:
     """Return the callees that exist. A removed activity does not."""
-    wanted = set(references)
-    return {**_tools(wanted), **_activities(wanted)}
+    unique_references = set(references)
+    return {**_tools(unique_references), **_activities(unique_references)}
 
 
 def _tools(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
-    tools = {wanted.tool for wanted in references if wanted.tool}
+    tools = {one_reference.tool for one_reference in references if one_reference.tool}
     if not tools:
         return {}
-    rows = ToolVersion.objects.filter(tool__in=tools, ordinal__in={wanted.ordinal for wanted in references})
+    rows = ToolVersion.objects.filter(
+        tool__in=tools, ordinal__in={one_reference.ordinal for one_reference in references}
+    )
     rows = rows.select_related("tool__endpoint__vendor", "tool__current").defer("raw", "tool__current__raw")
     callees = {}
     for row in rows:
@@ -86,7 +88,7 @@ def _tools(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
 
 
 def _activities(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
-    activities = {wanted.activity for wanted in references if wanted.activity}
+    activities = {one_reference.activity for one_reference in references if one_reference.activity}
     if not activities:
         return {}
     rows = Activity.objects.shared().filter(pk__in=activities).select_related("current__interface")

@@ -61,19 +61,19 @@ def _mask_all(rows: Sequence[_Configuration]) -> list[dict[str, Any]]:
 def _mask_one(
     row: _Configuration, marks: Mapping[int, SensitiveValues], tools: Mapping[int, int]
 ) -> dict[str, Any]:
-    own = marks.get(row.tool, NONE)
+    sensitive_values = marks.get(row.tool, NONE)
     if row.kind == "mock":
-        return _mask_mock(row.config, own)
+        return _mask_mock(row.config, sensitive_values)
     masked = dict(row.config)
     for member in _SOURCES:
         if member in masked:
-            marked = own.outputs if member == "outputs" else ()
-            masked[member] = _mask_sources(masked[member], marked, own)
+            marked = sensitive_values.outputs if member == "outputs" else ()
+            masked[member] = _mask_sources(masked[member], marked, sensitive_values)
     if row.steps:
         masked["steps"] = []
     for step in row.steps:
         callee = step.get("tool") or tools.get(step.get("activity", 0), 0)
-        inputs = _mask_sources(step.get("inputs", {}), marks.get(callee, NONE).inputs, own)
+        inputs = _mask_sources(step.get("inputs", {}), marks.get(callee, NONE).inputs, sensitive_values)
         masked["steps"].append({**step, "inputs": inputs})
     return masked
 

@@ -131,10 +131,10 @@ def find_reach(versions: Iterable[ActivityVersion]) -> dict[int, ActivityReach]:
     calling = _versions_below(all_versions)
     chains = {version.pk: list(_with_callees(version, calling)) for version in all_versions}
     tool_keys = {row.pk: kinds.get(row.kind).tools(row.config) for chain in chains.values() for row in chain}
-    called = {key for keys in tool_keys.values() for key in keys}
-    versions_of_tools = ToolVersion.objects.filter(tool__in={tool for tool, _unused in called})
-    rows = versions_of_tools.select_related("tool__endpoint__vendor", "tool__stopped") if called else []
-    tools = {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in called}
+    called_keys = {key for keys in tool_keys.values() for key in keys}
+    versions_of_tools = ToolVersion.objects.filter(tool__in={tool for tool, _unused in called_keys})
+    rows = versions_of_tools.select_related("tool__endpoint__vendor", "tool__stopped") if called_keys else []
+    tools = {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in called_keys}
     return {
         pk: ActivityReach(
             tuple(chain),

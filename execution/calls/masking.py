@@ -82,7 +82,9 @@ def _masked_result(result: Result, marks: SensitiveValues, texts: Sequence[str])
         whole_output=MASK if masked.whole_output else "",
         cut=MASK if masked.cut else "",
         attempts=[
-            msgspec.structs.replace(attempt, exchanges=[_masked_exchange(sent) for sent in attempt.exchanges])
+            msgspec.structs.replace(
+                attempt, exchanges=[_masked_exchange(exchange) for exchange in attempt.exchanges]
+            )
             for attempt in masked.attempts
         ],
     )
@@ -144,8 +146,8 @@ def plain_arguments(call: Call) -> dict[str, Any]:
 
 def own_arguments(call: Call) -> dict[str, Any]:
     """Return the arguments without those that repeat a sensitive value of another call of its activity."""
-    own, masked = masked_arguments(call.tool_id, call.arguments), masked_call(call).arguments
-    return {name: value for name, value in call.arguments.items() if own[name] == masked[name]}
+    plain, masked = masked_arguments(call.tool_id, call.arguments), masked_call(call).arguments
+    return {name: value for name, value in call.arguments.items() if plain[name] == masked[name]}
 
 
 def inputs_that_repeat(arguments: Mapping[str, Any], calls: Iterable[Call]) -> list[str]:

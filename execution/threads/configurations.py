@@ -91,10 +91,10 @@ def save(tool: Tool, *, actor: User, name: str, values: Any) -> Configuration:
 def mask_values(tool: Tool, rows: Iterable[Configuration]) -> list[Configuration]:
     """Return the states with masks in place of sensitive values, because every user may read them."""
     marks = sensitive_members(tool)
-    shown = [copy.copy(row) for row in rows]
-    for row in shown:
+    copies = [copy.copy(row) for row in rows]
+    for row in copies:
         row.values = mask(row.values, marks)
-    return shown
+    return copies
 
 
 def sensitive_members(tool: Tool) -> list[str]:

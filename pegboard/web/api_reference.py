@@ -26,14 +26,14 @@ class ReferenceMember:
     name: str
     type: str
     is_required: bool
-    says: str
+    description: str
     place: str = ""
 
 
 @dataclass(frozen=True)
 class ReferenceReply:
     code: str
-    says: str
+    description: str
     members: list[ReferenceMember]
 
 

@@ -77,10 +77,10 @@ class _FieldReader(HTMLParser):
         elif tag == "textarea":
             self.text = []
         elif tag == "form":
-            kept = "".join(
+            attributes = "".join(
                 f' {name}="{conditional_escape(values[name])}"' for name in _KEPT_OF_FORM if name in values
             )
-            self.parts.append(f"<div{kept}>")
+            self.parts.append(f"<div{attributes}>")
         elif tag == "label":
             self.parts.append(f'<span class="strong {conditional_escape(values.get("class", ""))}">')
         else:
@@ -133,8 +133,8 @@ def _value_of_input(values: dict[str, str]) -> str:
     if kind in _TYPES_LEFT_OUT:
         return ""
     if kind == "radio":
-        chosen = f'<span class="label is-accent">{_("chosen")}</span> '
-        return chosen if "checked" in values else ""
+        badge = f'<span class="label is-accent">{_("chosen")}</span> '
+        return badge if "checked" in values else ""
     if kind == "checkbox":
         return f'<span class="label">{_("yes") if "checked" in values else _("no")}</span> '
     value = conditional_escape(values.get("value", ""))

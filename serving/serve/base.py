@@ -326,12 +326,12 @@ def _declared_outputs(answer: Answer) -> DeclaredOutputs:
     tool, format_ = answer.tool.signature, answer.format_
 
     def make() -> DeclaredOutputs:
-        names, whole = wires(tool, format_)[0], output_of_all(tool)
+        names, whole_output = wires(tool, format_)[0], output_of_all(tool)
         return DeclaredOutputs(
             names=[output.alias for output in tool.outputs],
             listed_names=names.outputs.keys(),
             simple_names={output.alias for output in tool.outputs if output.parameter.type != "json"},
-            whole=whole.alias if whole else "",
+            whole=whole_output.alias if whole_output else "",
             wrapper=names.whole_output,
             describes_object=tool.outputs_rest is not None,
         )

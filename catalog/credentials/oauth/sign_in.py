@@ -145,10 +145,10 @@ def _complete_sign_in(row: SignIn, answer: RedirectParameters, actor: User, redi
     fields = grant_requests.code_fields(
         grant, code=answer.code, redirect_uri=row.redirect_uri, verifier=verifier.reveal()
     )
-    sent = [Secret(answer.code), verifier, *([secret] if secret else [])]
+    sent_secrets = [Secret(answer.code), verifier, *([secret] if secret else [])]
     began = time.monotonic()
     try:
-        got = token_request.request(grant, grant_requests.token_form(grant, secret, fields), sent)
+        got = token_request.request(grant, grant_requests.token_form(grant, secret, fields), sent_secrets)
     except ProtocolError as error:
         raise DomainError(
             "sign_in_failed", _("The sign-in was not completed: {reason}").format(reason=error.message)

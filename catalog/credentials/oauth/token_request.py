@@ -21,17 +21,17 @@ REQUESTS = Counter(
 )
 
 
-def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
-    """Send a token request. Errors contain none of the `sent` secrets."""
+def request(grant: Grant, form: Form, sent_secrets: Collection[Secret]) -> Tokens:
+    """Send a token request. Errors contain none of the `sent_secrets` secrets."""
     give_back()
-    sent = [*sent, *form.sent]
+    sent_secrets = [*sent_secrets, *form.sent]
     # Errors of the token server have their own codes, so that they are not mistaken for the vendor's.
     try:
-        return token_replies.read_tokens(http.post_form(grant.token_url, form), sent)
+        return token_replies.read_tokens(http.post_form(grant.token_url, form), sent_secrets)
     except ProtocolError as error:
         if not isinstance(error, OAuthError) and not error.code.startswith("TOKEN_"):
             error.code = f"TOKEN_{error.code}"
-        raise token_replies.remove_secrets(error, sent) from None
+        raise token_replies.remove_secrets(error, sent_secrets) from None
 
 
 def client_secret(credential: Credential, grant: Grant) -> Secret | None:

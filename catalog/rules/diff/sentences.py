@@ -188,26 +188,26 @@ def _subject(parts: list[str], kind: str) -> _Subject:
     # The subject of a path, and its member.
     side = _TOGETHER.get(parts[0], parts[0])
     if parts[0] in _TOGETHER:
-        inside, rest = _place(parts[1:])
+        inside, remaining_parts = _place(parts[1:])
         if inside:
-            what = Wording(_MEMBER_OF_OBJECT[side], {"member": quote_value(inside)})
+            subject = Wording(_MEMBER_OF_OBJECT[side], {"member": quote_value(inside)})
         else:
-            what = Wording(_OBJECT[side])
+            subject = Wording(_OBJECT[side])
     elif len(parts) == 1:
         return _Subject(side, None, "", None)
     elif parts[2:3] == ["schema"]:
-        inside, rest = _place(parts[3:])
-        rest = rest or ([] if kind in ("added", "removed") else ["schema"])
+        inside, remaining_parts = _place(parts[3:])
+        remaining_parts = remaining_parts or ([] if kind in ("added", "removed") else ["schema"])
         if inside:
             names = {"member": quote_value(inside), "name": quote_value(parts[1])}
-            what = Wording(_MEMBER_OF_NAMED[side], names)
+            subject = Wording(_MEMBER_OF_NAMED[side], names)
         else:
-            what = Wording(_NAMED[side], {"name": quote_value(parts[1])})
+            subject = Wording(_NAMED[side], {"name": quote_value(parts[1])})
     else:
-        rest, what = parts[2:], Wording(_NAMED[side], {"name": quote_value(parts[1])})
-    member = "allowed_values" if rest[:1] == ["enum"] else "".join(rest[:1])
-    value = "/".join(rest[1:]) if member == "allowed_values" and rest[1:] else None
-    return _Subject(side, what, member, value)
+        remaining_parts, subject = parts[2:], Wording(_NAMED[side], {"name": quote_value(parts[1])})
+    member = "allowed_values" if remaining_parts[:1] == ["enum"] else "".join(remaining_parts[:1])
+    value = "/".join(remaining_parts[1:]) if member == "allowed_values" and remaining_parts[1:] else None
+    return _Subject(side, subject, member, value)
 
 
 def _place(parts: list[str]) -> tuple[str, list[str]]:

@@ -270,7 +270,7 @@ def data(limits: DoctorLimits) -> Iterator[Trouble]:
         breaches = invariants.check(only=claim_names)
     for breach in breaches:
         which = "; ".join(breach.examples)
-        summary = f"It does not hold that {breach.claim.says}: {breach.count:,}, such as {which}."
+        summary = f"It does not hold that {breach.claim.statement}: {breach.count:,}, such as {which}."
         yield Trouble(summary, "Pages and exports may show what is not so.", breach.claim.mend)
 
 
