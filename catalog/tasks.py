@@ -43,7 +43,9 @@ RENEW_TOKEN = "catalog.tasks.renew_token"  # noqa: S105 - the name of a task
 
 @shared_task(bind=True, soft_time_limit=RUN_LIMIT)
 def enumerate_endpoint(task: "Task[..., None]", run_id: int = 0) -> None:
-    """A wake. Workers of earlier releases perform the run; these perform what is due in the same queue."""
+    """A wake. Workers of earlier releases run exactly this run. These workers run any run that is due in the
+    same queue.
+    """
     delivery = task.request.delivery_info or {}
     queue = str(delivery.get("routing_key", settings.CELERY_TASK_DEFAULT_QUEUE))
     due_runs = partial(enumeration_runs.due_runs, queue)
@@ -52,7 +54,9 @@ def enumerate_endpoint(task: "Task[..., None]", run_id: int = 0) -> None:
 
 
 def enumerate_run(run_id: int, *, ends: float = math.inf) -> None:
-    """Perform the run and what follows it; begin no other portion of that after `ends` (time.monotonic)."""
+    """Run the enumeration and its follow-up tasks. No portion of them begins after `ends`
+    (time.monotonic).
+    """
     run = enumeration_runs.perform(run_id)
     # A message that is delivered again much later does nothing, so that a long queue does not grow by itself.
     if run.status == RunStatus.SUCCEEDED and (
@@ -83,7 +87,9 @@ def index_pending(endpoint_id: int | None = None) -> None:
 
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def inspect_pending() -> None:
-    """Inspect what a worker has left, and everything when the rules have changed. Once a minute."""
+    """Inspect versions that are not yet inspected, and all versions after the rules have changed. Once a
+    minute.
+    """
     inspector.inspect_pending(ends=time.monotonic() + PORTION_SECONDS)
 
 

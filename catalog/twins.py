@@ -22,7 +22,7 @@ def address_of(endpoint: Endpoint) -> str:
 
 
 def twins_of(endpoint: Endpoint) -> list[Endpoint]:
-    """The others at its address, in whatever protocol; oldest first."""
+    """Return the other endpoints at its address, in any protocol, the oldest first."""
     address = address_of(endpoint)
     if not address:
         return []

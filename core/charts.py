@@ -100,7 +100,8 @@ def bars(
 ) -> tuple[tuple[Mark, ...], int | None]:
     """Return the bars of all columns, from left to right, and the height of the limit.
 
-    The parts of a column are on top of each other. A column without parts is a gap. What is not 0 is visible.
+    The parts of a column are on top of each other. A column without parts is a gap. A bar that is not 0 has a
+    visible height.
     """
     measured = [[(_clamp(value) or 0, tone) for value, tone in parts] for parts in columns]
     highest = max([sum(value for value, _ in parts) for parts in measured] + [_clamp(limit) or 0], default=0)

@@ -5,7 +5,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def guard_cell(text: str) -> str:
-    """Return the text with an apostrophe before what would be a formula."""
+    """Return the text, with an apostrophe in front if a spreadsheet would read it as a formula."""
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 

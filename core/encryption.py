@@ -87,7 +87,7 @@ class UndecryptableError(DomainError):
 
     @property
     def remedy(self) -> str:
-        """Return what an operator can do about a secret that this installation can create again."""
+        """Return the step by which an operator replaces a secret that this installation can create again."""
         if not self.missing_key:
             return "Its key is damaged. Restore the database from a backup, or ask for help with the log."
         return (
@@ -177,7 +177,7 @@ def encrypt(secret: Secret, *, row: UUID, field: str) -> str:
 
 
 def decrypt(ciphertext: str, *, row: UUID, field: str, name: str) -> Secret:
-    """Decrypt a secret. name: what the error message calls it. Raises UndecryptableError."""
+    """Decrypt a secret. name: the name of the secret in an error message. Raises UndecryptableError."""
     if not ciphertext:
         raise UndecryptableError(name, GONE)
     key_id = ""

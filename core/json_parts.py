@@ -30,7 +30,7 @@ _COMMA, _COLON = ",", ":"
 class BrokenPart:
     """A value that cannot be read. `reason` completes the sentence "The item holds …".
 
-    substitute: what the result of a call contains in its place.
+    substitute: the value that the result of a call contains instead.
     """
 
     code: str

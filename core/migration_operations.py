@@ -143,7 +143,7 @@ class AddUniqueConstraintConcurrently(_RepeatableMixin, NotInTransactionMixin, A
 
 
 def _is_to_be_built(schema_editor: BaseDatabaseSchemaEditor, table: str, index: str) -> bool:
-    """Return whether the table lacks the index, after dropping what an interrupted build left of it."""
+    """Return whether the table lacks the index, after dropping the invalid index of an interrupted build."""
     if schema_editor.collect_sql:
         return True
     quoted_index = schema_editor.quote_name(index)

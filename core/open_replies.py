@@ -1,4 +1,5 @@
-"""Replies that stay open until another request sends what their vendor waits for, such as a user's answer.
+"""Replies that stay open until another request sends the data that the vendor waits for, such as a user's
+answer.
 
 The process that sent the request continues to read the reply in a thread and copies it to Redis, so any
 process can continue with it. The data is encrypted and expires after `OPEN_SECONDS`, counted from the last

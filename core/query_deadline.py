@@ -56,7 +56,7 @@ def limit_queries(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def long_transaction() -> Iterator[None]:
-    """A transaction whose cost grows with what it writes; also a decorator.
+    """Run a transaction without the short deadline, because it writes many rows. Also a decorator.
 
     Inside a request its queries may take LONG_WRITE_SECONDS in total, regardless of the budget of the
     request. Outside a request, and inside another long transaction, it is a plain transaction. Raises

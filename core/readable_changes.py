@@ -56,7 +56,8 @@ class TextLine(Protocol):
 class ReadableChange:
     """A change of one subject, or of a part of it.
 
-    subject, kind: the changed thing and what it is, as in “forecast”, “tool”; "" if the page names it.
+    subject, kind: the name and the kind of the changed object, such as “forecast” and “tool”; "" if the page
+    names it.
     effect: of a vendor's change, by its name in `catalog.rules.diff`, or "undecided".
     call_effects: what a call does; before and after, where the two differ.
     tokens: by how many a model reads more.

@@ -5,7 +5,7 @@ parser only; when that fails, an exact parser names the fault.
 
 A value that cannot be read or stored costs one item of a list and not the page: `require_list` reads a list
 part by part, and `PartialDocument.problem_in` returns the fault of an item. The result of a call must reach
-its caller, because the tool has run: `require_answer` replaces what cannot be read or stored.
+its caller, because the tool has run: `require_answer` replaces the parts that cannot be read or stored.
 """
 
 import json
@@ -147,7 +147,7 @@ def loads_list(body: bytes) -> PartialDocument:
 def loads_parts(
     body: bytes, *, times: int = 1, repeated: Callable[[str], None] | None = None
 ) -> PartialDocument:
-    """Parse a document in which any part may be broken. Raises what `loads` raises if the text as a whole
+    """Parse a document in which any part may be broken. Raises the errors of `loads` if the text as a whole
     cannot be read.
 
     times: the factor on the usual limit of values. repeated: called with each repeated key, whose last value
@@ -175,8 +175,9 @@ def _is_repeated(value: object) -> bool:
 
 
 def loads_answer(body: bytes) -> AnswerDocument:
-    """Parse the reply to a call, and replace what cannot be read or stored. The tool has run, so its result
-    must not be lost. Raises ProtocolViolationError if the reply as a whole cannot be read."""
+    """Parse the reply to a call, and replace the parts that cannot be read or stored. The tool has run, so
+    its result must not be lost. Raises ProtocolViolationError if the reply as a whole cannot be read.
+    """
     document = loads_parts(body)
     if not document.is_suspect:
         return AnswerDocument(document.value)

@@ -1,4 +1,4 @@
-"""Tiderow Museum: what is on show, tickets and visits, as MCP tools."""
+"""Tiderow Museum: exhibitions, tickets and visits, as MCP tools."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -137,8 +137,8 @@ def day_of(text: str) -> date:
 class MuseumTool:
     """A tool of the museum.
 
-    `document` is the tool as MCP lists it. `run` gets arguments that fit `inputs`, and the answers to what
-    it asked before.
+    `document` is the tool as MCP lists it. `run` gets arguments that fit `inputs`, and the answers to its
+    earlier questions.
     """
 
     document: dict[str, Any]

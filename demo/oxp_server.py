@@ -26,7 +26,7 @@ GRANT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{vendor}<
 
 
 class NotRunError(Exception):
-    """A response with status 400 before the tool runs. `missing` lists what would let it run."""
+    """A response with status 400 before the tool runs. `missing` lists the requirements that are not met."""
 
     def __init__(self, message: str, missing: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)

@@ -12,7 +12,7 @@ from demo.signatures import Backend, Choice, DemoTool, ParameterText, parameter_
 
 
 class StateFileError(Exception):
-    """The state file holds something else than what this writes."""
+    """The state file has an unknown content."""
 
 
 class PublishedTools:

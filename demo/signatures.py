@@ -144,7 +144,7 @@ def tools_of(backend: type[Backend]) -> list[DemoTool]:
 
 
 def requirements_of(backend: type[Backend]) -> dict[str, dict[str, Any]]:
-    """Return by the tool's id what a customer has to allow, or a caller has to provide."""
+    """Return by the tool's id the permissions and secrets that it requires."""
     tools = backend.world["tools"].values()
     return {spec["id"]: spec["requirements"] for spec in tools if "requirements" in spec}
 

@@ -1,4 +1,4 @@
-"""Bramble's stores: where they are, when they open, what is on the shelf."""
+"""Bramble's stores: addresses, opening hours and stock."""
 
 from dataclasses import dataclass
 from datetime import date

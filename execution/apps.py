@@ -2,6 +2,6 @@ from django.apps import AppConfig
 
 
 class ExecutionConfig(AppConfig):
-    """An app for its tasks. The models that it works with are of the app `catalog`."""
+    """The Django app with the tasks of calls. Its models are in the app `catalog`."""
 
     name = "execution"

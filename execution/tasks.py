@@ -13,7 +13,9 @@ from execution.user_grants import end_users
 
 @shared_task(name="catalog.tasks.perform_call", soft_time_limit=RUN_LIMIT)
 def perform_call(call_id: int = 0) -> None:
-    """A wake. The worker claims what is due, whatever the id: workers of earlier releases run that call."""
+    """A wake. The worker claims any due call. The id is for workers of earlier releases, which run exactly
+    that call.
+    """
     invocation.perform_due_calls()
 
 

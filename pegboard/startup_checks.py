@@ -80,7 +80,7 @@ has_passed = False
 
 
 def refuse_with_problems(**_: object) -> None:
-    """Check the settings of a process that serves, before it forks. Raises SystemExit with what is wrong."""
+    """Check the settings of a process that serves, before it forks. Raises SystemExit with the problem."""
     if has_passed:
         return
     messages = list(problems())

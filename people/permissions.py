@@ -73,14 +73,14 @@ _NEEDED_ROLES = {
 
 
 def reason_against(user: Any, role: Role) -> str:
-    """Return why the user may not do what needs this role; empty if the user has it."""
+    """Return the reason why the user lacks this role; empty if the user has it."""
     if user.is_authenticated and user.has_role(role):
         return ""
     return str(_NEEDED_ROLES[role])
 
 
 class RolePermission(BasePermission):
-    """Allow what both the role of the user and the scopes of the API key allow."""
+    """Allow a request if both the role of the user and the scopes of the API key allow it."""
 
     message = ""
     code = ""
@@ -117,7 +117,7 @@ def needed_role(view: Any, method: str) -> Role | None:
 
 
 class ScopedKey(Protocol):
-    """The columns of an API key that decide what it covers."""
+    """The columns of an API key that limit its use."""
 
     @property
     def scopes(self) -> Sequence[str]: ...

@@ -32,8 +32,7 @@ class Session(RequestMethods, Interface):
     `path` is appended to the root of the endpoint. A request returns a reply whose status `accept` lists, and
     raises `UnavailableError`, `RefusedError` or `ProtocolViolationError` otherwise. A failed `get` is
     repeated if the failure is transient, a `post` only if it `is_repeatable`. A body is read to its end, or
-    until `is_enough`
-    returns True for what has arrived: streams may stay open.
+    until `is_enough` returns True for the bytes so far: streams may stay open.
 
     root: the address of the endpoint.
     largest: the limit of a reply in bytes.
@@ -317,7 +316,7 @@ class Protocol(ABC):
         return Note("UNSUPPORTED_TYPE", f"{problem} Ask the vendor for a version without it.")
 
     def needs(self, signature: Signature) -> Needs:
-        """Return what the `Context` of a call of this tool must contain."""
+        """Return the requirements of this tool on the `Context` of a call."""
         return Needs()
 
     def may_ask_at(self, url: str) -> bool:

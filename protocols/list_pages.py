@@ -1,4 +1,4 @@
-"""Pages of a vendor's list, the items on them, and what identifies an item."""
+"""Pages of a vendor's list, the items on them, and the identity of an item."""
 
 import re
 from collections.abc import Collection, Sequence

@@ -67,8 +67,8 @@ class Recognition:
 
     probes: the requests for an address, the likeliest first. match: the rule for one reply.
 
-    noun: what is found, as in “MCP server”. match_document: the rule for a pasted document, which
-    `document_setting` of the endpoint then contains.
+    noun: the name of the recognised server or document, such as “MCP server”. match_document: the rule for a
+    pasted document, which `document_setting` of the endpoint then contains.
     """
 
     probes: Callable[[str], Sequence[Probe]]

@@ -436,7 +436,7 @@ def give_output(
     output: object,
     format_: str,
 ) -> Answer:
-    """Store a model's answer to a latent call, in place of what would run. `release` and `tool` are those of
+    """Store the model's own output for a call of a simulated tool. `release` and `tool` are those of
     `stored_calls.find_release_and_tool`. Raises DomainError if the output does not fit or was given before.
     """
     parsed_output = latent.output_outcome(parse_output(tool.signature, output, format_))

@@ -59,8 +59,8 @@ class SealedRelease:
         return entry.context.get(name) if entry else None
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` derives from the release, cached with the release, so that one limit covers
-        both. Exceptions are not cached.
+        """Return the result of `make`, cached with the release under `key`, so that one limit covers both.
+        Exceptions are not cached.
 
         `key` contains the release's primary key if that matters: two agents with one slug may have published
         the same digest, if one was removed before.
@@ -102,7 +102,7 @@ def load_sealed_release(release: Release) -> SealedRelease:
 
 
 def derive_from_tool(tool: Effective, key: Hashable, make: Callable[[], T]) -> T:
-    """Return what `make` derives from a tool, cached under `key` as long as the tool is in memory."""
+    """Return the result of `make`, cached with the tool under `key` as long as the tool is in memory."""
     by_key = _derived.get(id(tool))
     if by_key is None:
         by_key = _derived[id(tool)] = {}

@@ -124,7 +124,7 @@ def hide_values(state: ThreadState, view: ThreadView) -> ThreadState:
 
 
 def hide_from_people(state: ThreadState, view: ThreadView, key: ApiKey | None) -> ThreadState:
-    """Return what a person sees of a state: of a tool with sensitive values, no contents.
+    """Return the state for users, without its contents if the tool has sensitive values.
 
     They are in the vendor's form, which cannot be matched to inputs and outputs. The key of the thread gets
     them.

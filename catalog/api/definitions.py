@@ -1,4 +1,4 @@
-"""Tools that are defined here, for programs: what the page “Define a tool” writes."""
+"""REST for tools that are defined in Pegboard, as on the page “Define a tool”."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A retry policy in REST: three members, alike wherever it is stated."""
+"""A retry policy in REST. It has the same three members for endpoints, tools and pins."""
 
 from typing import Any, get_args
 

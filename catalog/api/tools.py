@@ -1,4 +1,4 @@
-"""The list of tools: what the page /tools/ shows, for programs."""
+"""REST for the list of tools, as on the page /tools/."""
 
 from dataclasses import asdict, replace
 from typing import Any, get_args

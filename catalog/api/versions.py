@@ -26,7 +26,7 @@ ORDINAL = {"type": "integer", "minimum": 1, "maximum": MAX_ORDINAL}
 
 @extend_schema_field({"oneOf": [{"type": "string", "maxLength": 100}, {"type": "integer"}]})
 class VersionLabel(serializers.Field[str, Any, str, Any]):
-    """A vendor's own version text; a number is taken as what a vendor calls its version."""
+    """A vendor's name of a version, as text. A number is accepted too."""
 
     def to_internal_value(self, data: Any) -> str:
         if isinstance(data, bool) or not isinstance(data, str | int):
@@ -146,7 +146,7 @@ class LossOutput(serializers.Serializer[Loss]):
 
 
 class VersionDetailOutput(VersionOutput):
-    """`losses` names what the signature cannot give back of `raw`."""
+    """`losses` names the members of `raw` that the signature cannot express."""
 
     losses = LossOutput(many=True, read_only=True)
 

@@ -136,7 +136,9 @@ def update_credential(
 
 
 def widen(credential: Credential, *, actor: User) -> Credential:
-    """Asks for its next token with the scopes that the vendor wants too; no person has to sign in for it."""
+    """Add the scopes that the vendor requires to the next token request of the client. No user has to sign
+    in.
+    """
     grant = Grant.objects.get(credential=credential)
     return update_credential(credential, actor=actor, scope=tokens.widest(grant.scope, grant.wanted_scope))
 

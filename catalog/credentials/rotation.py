@@ -1,7 +1,7 @@
 """Encrypts every secret again under the first key, while the product runs, so that an older one can go.
 
-Each batch is one short transaction, so it may be killed at any moment and started again: what is done
-stays done, and every secret can be decrypted with the old key or with the new one. A row that another
+Each batch is one short transaction, so it may be killed at any moment and started again: finished batches
+stay finished, and every secret can be decrypted with the old key or with the new one. A row that another
 transaction locks is left for the next pass, and one that was replaced meanwhile is left as it is.
 """
 
@@ -89,9 +89,9 @@ def _encrypt_batch(
 
 @transaction.atomic
 def forget(key_id: str) -> int:
-    """Give up the secrets of a key that is lost; people enter them again. How many these were.
+    """Delete the secrets that are encrypted with a lost key, and return their number. Users enter them again.
 
-    Raises KeyringError, and DomainError while the key is there.
+    Raises KeyringError, and DomainError if the key is not lost.
     """
     if key_id in encryption.keyring().keys:
         raise DomainError(

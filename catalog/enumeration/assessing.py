@@ -22,7 +22,9 @@ def assess_changes(
     current: Mapping[str, CurrentTool],
     changed: Sequence[tuple[str, StagedTool]],
 ) -> tuple[list[Finding], dict[int, AssessedTool]]:
-    """Return the findings of these changed tools, and what is stopped or raises an alarm, by tool."""
+    """Return the findings of these changed tools, and by tool the assessment of each one that is stopped or
+    raises an alarm.
+    """
     findings: list[Finding] = []
     assessed: dict[int, AssessedTool] = {}
     endpoint_policy = policy.with_defaults(run.endpoint.policy)

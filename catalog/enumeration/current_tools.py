@@ -27,8 +27,9 @@ class CurrentTool:
 
     @property
     def newest_digest(self) -> str:
-        """The digest of the document that was listed last: it may differ from the version's in what makes no
-        version."""
+        """The digest of the document that was listed last: it may differ from the version's in members that
+        make no version.
+        """
         return self.listed_digest or self.digest
 
     def is_listed_as(self, digest: str, revision: int) -> bool:
@@ -37,7 +38,7 @@ class CurrentTool:
 
 
 def read_current_tools(endpoint: Endpoint, only: int | None = None) -> dict[str, CurrentTool]:
-    """The tools of the endpoint, or `only` one, by what identifies them; see `identity`."""
+    """Return the tools of the endpoint, or `only` one, by `identity`."""
     tools = Tool.objects.filter(endpoint=endpoint, **({} if only is None else {"pk": only}))
     rows = tools.values_list(
         *("tool_id", "pk", "kind", "status", "current_id", "stopped_id"),

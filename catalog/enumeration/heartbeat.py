@@ -1,4 +1,4 @@
-"""Keeps the lease of a run, shows its progress, and stores what was read, while the main thread reads."""
+"""Extends the lease of a run, and stores its progress and the pages so far, while the main thread reads."""
 
 import logging
 import threading
@@ -21,10 +21,11 @@ STORE_SECONDS = 10.0
 
 
 class Heartbeat:
-    """Keeps the lease and what was read, and shows the progress, from a thread and a connection of its own.
+    """A thread that extends the lease, and stores the progress and the pages so far, on its own database
+    connection.
 
-    The main thread may wait for the vendor meanwhile. It learns from `is_lost` that another worker
-    has taken the run up, or that the endpoint has moved: `has_moved`.
+    The main thread may wait for the vendor meanwhile. It learns from `is_lost` that another worker has taken
+    the run up, or that the endpoint has moved: `has_moved`.
     """
 
     def __init__(self, run: Run, replies: kept_replies.Replies) -> None:

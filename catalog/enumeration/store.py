@@ -49,8 +49,9 @@ class EndpointRemovedError(DomainError):
 
 
 class EndpointMovedError(DomainError):
-    """Raised instead of writing what was read before the endpoint's address or credential changed: the tools
-    may be another vendor's."""
+    """The endpoint's address or credential changed during the run, so the tools may be another vendor's.
+    Nothing is written.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -166,7 +167,7 @@ def _succeed(run: Run, harvest: Harvest) -> None:
 
 
 def read_columns(harvest: Harvest) -> dict[str, object]:
-    """Return the columns of a run that describe what was read, recorded or not."""
+    """Return the columns of a run that describe the read list, whether it was recorded or not."""
     return {
         "pages": harvest.pages,
         "seen": harvest.seen,

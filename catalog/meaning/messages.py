@@ -31,8 +31,7 @@ class StoreTexts(msgspec.Struct, frozen=True, tag="store_texts"):
 class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
     """Compare a question with tools.
 
-    rephrased: the question with other words for what it names, by which the nearest tools are found; "" if
-    there are none.
+    rephrased: the query with synonyms, by which the nearest tools are found; "" without synonyms.
     endpoints: where to look for the nearest tools; None for everywhere.
     tools: other tools to compare.
     limit: how many of the nearest tools to return.

@@ -1,4 +1,4 @@
-"""Activities: what runs for a tool instead of its vendor, or for a tool without one."""
+"""Activities, which run for a tool instead of its vendor, or for a tool without a vendor."""
 
 from django.conf import settings
 from django.db import models

@@ -84,10 +84,10 @@ class FindingQuerySet(models.QuerySet["Finding"]):
 
 
 class Finding(models.Model):
-    """Raised once for what it is about, however often the same run is recorded.
+    """It is raised once for its subject, even if the same run is recorded twice.
 
-    `subject` is what makes it the same finding: the digest of the bytes, or the label that went back.
-    `against` is the version with which `version` was compared when it was raised.
+    `subject` identifies it: the digest of the bytes, or the reused label. `against` is the version with which
+    `version` was compared when it was raised.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="findings")

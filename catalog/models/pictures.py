@@ -1,4 +1,4 @@
-"""Pictures of tools: the address that the vendor gives, and the small picture made of what is there."""
+"""Pictures of tools: the vendor's address, and the thumbnail of the picture at that address."""
 
 from django.db import models
 from django.utils import timezone

@@ -7,7 +7,7 @@ from catalog.models.tools import Tool
 class SensitiveValues(models.Model):
     """The members of a tool's calls that are masked for people, as JSON pointers into inputs and outputs.
 
-    A designer marks them. What a runtime sends and receives is never masked.
+    A designer marks them. Requests and responses of runtimes are never masked.
     """
 
     tool = models.OneToOneField(

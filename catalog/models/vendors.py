@@ -33,9 +33,9 @@ class VendorQuerySet(models.QuerySet["Vendor"]):
 
 
 class Vendor(models.Model):
-    """An organisation that offers tools. Removal hides it; what was pinned and published stays.
+    """An organisation that offers tools. Removal hides it. Pins and releases stay.
 
-    One row is no organisation: `is_own` is what the tools that are defined here belong to
+    One row is no organisation: the row with `is_own` has the tools that are defined in Pegboard
     (catalog/tools/definitions.py). It is made when the first tool is defined.
     """
 
@@ -77,7 +77,7 @@ class OAuthKind(models.TextChoices):
 class Credential(models.Model):
     """A credential. `sealed`: the ciphertext, bound to this row, which is never shown.
 
-    details: what its kind needs besides the secret, by name: see catalog/credentials/kinds.
+    details: the values that its kind requires besides the secret, by name: see catalog/credentials/kinds.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

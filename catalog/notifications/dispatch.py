@@ -44,7 +44,7 @@ SEND_DELIVERIES = "catalog.notifications.tasks.send_deliveries"
 
 
 def tick() -> None:
-    """Settle due notices, and wake the senders for what waits."""
+    """Settle due notices, and wake the senders if mails or webhooks wait."""
     ends = time.monotonic() + TICK_SECONDS
     while settle_due() == PER_TICK and time.monotonic() < ends:
         pass

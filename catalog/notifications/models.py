@@ -37,7 +37,7 @@ class Notice(models.Model):
     """An event about one subject (an id of the kind that the event defines). The rows are the outbox.
 
     due_at: when it is dispatched, if it is still true. settled_at without told_at: it was not true any more.
-    title, says, path, facts: what was sent. They never change.
+    title, says, path, facts: the content that was sent. They never change.
     readers: the users who find it in their news.
     agent: the only agent that it concerns. No foreign key, because agents belong to a higher layer.
     """

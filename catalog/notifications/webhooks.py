@@ -212,7 +212,7 @@ def send_waiting(webhook_id: str) -> None:
 
 
 def _post(delivery: Delivery) -> tuple[str, int, float | None]:
-    """Send a delivery. Returns what `post` returns."""
+    """Send a delivery. Return the result of `post`."""
     webhook = delivery.webhook
     try:
         url, secret = address(webhook), _secret(webhook)

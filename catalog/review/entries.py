@@ -27,7 +27,7 @@ class TextDifference:
 
 @dataclass(frozen=True, slots=True)
 class PinnedVersion:
-    """Another version that agents have pinned, and what `Entry.version` would change for them."""
+    """Another version that agents have pinned, and the changes from it to `Entry.version`."""
 
     version: ToolVersion
     agents: int

@@ -52,7 +52,7 @@ class InboxFilter:
 
 
 class Part(NamedTuple):
-    """Decisions of one endpoint, severity and code: what a group is made of in the database."""
+    """The decisions of one endpoint, severity and code. Groups consist of parts."""
 
     endpoint: int
     severity: str
@@ -173,7 +173,7 @@ _PLACE = """
 
 
 def decided_finding_ids(inbox_filter: InboxFilter, start: int, max_count: int) -> list[int]:
-    """Keys of what was decided or noted, newest first: of those there may be too many to group."""
+    """Return the primary keys of decided findings and notes, newest first. There may be too many to group."""
     return list(
         decisions(inbox_filter).order_by("-pk").values_list("pk", flat=True)[start : start + max_count]
     )

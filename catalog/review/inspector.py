@@ -1,4 +1,5 @@
-"""Inspect what a run has recorded, after its transaction: raise findings, and hold versions by the policy.
+"""Inspect the versions that a run has recorded, after its transaction: raise findings, and hold versions by
+the policy.
 
 Safe to run repeatedly and concurrently: a finding is raised once for a tool, a code and a digest, whatever
 was decided about it. `Run.inspected` is the revision of the rules of the last inspection.

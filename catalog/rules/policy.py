@@ -1,4 +1,4 @@
-"""The policy of an endpoint: what happens to a new version before a user has reviewed it. Pure.
+"""The policy of an endpoint, which decides about a new version until a user has reviewed it. Pure.
 
 A policy has an action for each class of change, with defaults in `DEFAULT`. A version of several classes gets
 the strictest action.

@@ -14,7 +14,7 @@ from people.permissions import person
 
 
 class SecondLookOutput(ModelOutput[SecondLook]):
-    """`says` is what the last one showed, or why it failed. `due_at` is null while it is off."""
+    """`says` is the result of the last one, or the reason why it failed. `due_at` is null while it is off."""
 
     result = serializers.ChoiceField(choices=LookResult.choices, allow_blank=True, read_only=True)
     is_under_way = serializers.BooleanField(read_only=True)

@@ -1,4 +1,4 @@
-"""The rows that translation files are made of, and what is read from such a file."""
+"""The rows of translation files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

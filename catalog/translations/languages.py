@@ -9,7 +9,8 @@ from core.errors import DomainError
 
 
 class Language(NamedTuple):
-    """A language of people or of vendors' texts. code: as in BCP 47. own_name: what its readers call it.
+    """A language of people or of vendors' texts. code: as in BCP 47. own_name: its name in the language
+    itself.
     name: in English.
     """
 

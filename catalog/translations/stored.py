@@ -54,7 +54,7 @@ class WriteCounts(NamedTuple):
 
 
 def translation_facts(translation: Translation | None) -> dict[str, str]:
-    """Return what an editor starts from."""
+    """Return the stored state that an edit starts from."""
     return {"text": translation.text if translation else ""}
 
 
@@ -211,7 +211,7 @@ def write_translations(
 def _write_portion(
     rows: Sequence[Translation], language: str, actor: User | None, *, why: str, replaces: bool
 ) -> tuple[int, int]:
-    """Store those rows that differ from what is stored. Return how many were added and replaced."""
+    """Store the rows that differ from the stored ones. Return the numbers of added and replaced rows."""
     lock_translations()
     stored = translations_of([row.digest for row in rows], language)
     changed = [

@@ -1,4 +1,4 @@
-"""Detection of what an address or a pasted document offers: its protocol, its name and its tools.
+"""Detection of the protocol, the name and the tools of an address or a pasted document.
 
 Every protocol declares harmless probes and a pure rule over their replies (protocols/recognition.py). This
 module sends the probes through the guarded session, within bounds on time, size and number, and never to
@@ -69,7 +69,7 @@ class Detection:
 
     @property
     def label(self) -> str:
-        """Return what was found, as in “MCP server”."""
+        """Return the name of the detected kind, such as “MCP server”."""
         if not self.protocol:
             return ""
         protocol = protocols.get(self.protocol)
@@ -81,7 +81,7 @@ class Detection:
 
 
 def detect_address(address: str, report: Report) -> Detection:
-    """Detect what `address` offers, and preview its tools. Takes about a minute at most."""
+    """Detect the protocol of `address`, and preview its tools. Takes about a minute at most."""
     address = in_ascii(address.strip())
     search = _ProtocolDetection(address, report)
     try:

@@ -66,7 +66,7 @@ class Job(msgspec.Struct):
 
 
 def begin(source: str, *, actor: User) -> UUID:
-    """Start to detect what an address or a pasted document offers. Raises DomainError."""
+    """Start the detection of an address or a pasted document. Raises DomainError."""
     text = source.strip()
     if not text:
         raise invalid(url=_("Enter an address, or paste a document."))

@@ -1,7 +1,7 @@
 """Connecting vendors: who they are and where they answer. With which credential: catalog/credentials.
 
-Each function is one change by one person and writes its audit row in the same transaction. Removal
-hides; tools, versions and what was published stay.
+Each function is one change by one person and writes its audit row in the same transaction. Removal hides a
+row. Tools, versions and releases stay.
 """
 
 import hashlib

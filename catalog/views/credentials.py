@@ -106,7 +106,7 @@ def _read_endpoint(credential: Credential, request: HttpRequest) -> Run | None:
 
 
 def refuse(error: DomainError, form: OperationForm, client: ClientForm | None) -> None:
-    """Beside the field it is about, in whichever of the two forms that is."""
+    """Add the error to its field, in the form that has it."""
     in_client = {name: message for name, message in error.fields.items() if client and name in client.fields}
     for name, message in in_client.items():
         if client:

@@ -1,4 +1,4 @@
-"""The detection that the page for a new endpoint shows, and what it fills into the form."""
+"""The detection on the page for a new endpoint, and the values that it enters into the form."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -62,7 +62,7 @@ def initial_of(request: HttpRequest, job: Job | None) -> dict[str, Any]:
 
 
 def layout_of(request: HttpRequest, job: Job | None, form: ConnectForm) -> dict[str, bool]:
-    """Return which parts of the page are open: what is missing, and what users choose by hand."""
+    """Return the open parts of the page: those with missing values, and those that the user has opened."""
     detected = job.result if job else None
     is_known = bool(detected and detected.protocol)
     is_possible = bool(detected and detected.possible)
@@ -87,7 +87,7 @@ def add_document(request: HttpRequest, data: QueryDict) -> None:
 
 
 def sentence_of(detected: Detection) -> str:
-    """Return what was detected, such as “MCP server Acme, 112 tools, wants a sign-in”."""
+    """Return the result in a sentence, such as “MCP server Acme, 112 tools, wants a sign-in”."""
     if not detected.protocol:
         return ""
     parts = [f"{detected.label} {detected.name}".strip()]

@@ -1,4 +1,4 @@
-"""OAuth discovery on pages with a credential form: find, show and accept what a server offers."""
+"""OAuth discovery on pages with a credential form: find, show and accept the settings of a server."""
 
 import json
 from collections.abc import Callable

@@ -35,7 +35,7 @@ CARRIED_ALONG = ("url", "vendor", "vendor_name", "vendor_request")
 @requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 @require_POST
 def endpoint_detect(request: HttpRequest) -> HttpResponse:
-    """Start to detect what an address or a pasted document offers, and show the progress."""
+    """Start the detection of an address or a pasted document, and show the progress."""
     source = request.POST.get("url", "")
     try:
         job_id = detection_jobs.begin(source, actor=person(request))

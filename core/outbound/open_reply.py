@@ -1,4 +1,4 @@
-"""Interfaces for replies that stay open while another request sends what their vendor waits for.
+"""Interfaces for replies that stay open while another request sends the data that the vendor waits for.
 
 core/open_replies.py implements them.
 """

@@ -1,5 +1,5 @@
-"""An HTTP request, methods that build one for anything that can send it, and the request as it is sent, to
-which a credential adds what proves who sends it.
+"""An HTTP request, methods that build one for anything that can send it, and the outgoing request, to which a
+credential adds its headers or parameters.
 """
 
 import json as jsonlib

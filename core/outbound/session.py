@@ -70,7 +70,8 @@ class HttpSession(RequestMethods):
     authorization: headers with the credential, sent only to `authorized_for` (an origin; None: that of
     `root`).
     secrets: a reply that contains one of these is refused, so that nothing stored or shown contains it.
-    credential: what is sent with each request, in place of `authorization`. It may change meanwhile.
+    credential: adds its headers or parameters to each request; replaces `authorization`. It may change
+    meanwhile.
     certificate: proves to `authorized_for` who opens the connection.
     exchanges: a list that receives a record of every request, or None.
     reached: receives the policy entry for each private address of a connection.

@@ -90,7 +90,9 @@ def names_of(agent: Agent) -> list[str]:
 
 
 def taken_names(agent: Agent, *, besides: Transfer) -> Mapping[str, str]:
-    """Return the names that a transfer of the agent cannot have, in lower case, with what has each."""
+    """Return the names that a transfer of the agent cannot have, in lower case, each with its present
+    owner.
+    """
     pins = Pin.objects.live().filter(agent=agent).values_list("name", flat=True)
     others = Transfer.objects.filter(agent=agent).exclude(pk=besides.pk).select_related("child")
     return {name.lower(): _("a tool of “{agent}”").format(agent=agent) for name in pins} | {

@@ -80,7 +80,7 @@ class MockedTool:
 
     @cached_property
     def problems(self) -> Mapping[str, str]:
-        """Return what does not fit the pinned version: sentences by position."""
+        """Return the problems of the mock with the pinned version, as sentences by position."""
         return dict(answers.misfits(self.mock, self.pin.version.decoded()))
 
     @property
@@ -205,7 +205,7 @@ def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool
 
 @transaction.atomic
 def bind_all(environment: Environment, *, actor: User) -> int:
-    """Bind mocks to all tools in this environment. Return how many were bound."""
+    """Bind mocks to all tools in this environment. Return the number of bound tools."""
     agents.lock_agent(environment.agent)
     places, count = bound_tools.tools_bound_in(environment), 0
     fields: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Duplicate an agent: its draft, not what it has published."""
+"""Duplicate the draft of an agent, without its releases."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""Forms of translations: the texts of one tool, the import of a file, and what a model shall translate."""
+"""Forms for translations: of one tool, from a file, and by a model."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ LANGUAGE_CHOICES = [(entry.code, entry.own_name) for entry in languages.LANGUAGE
 
 
 class TranslationsForm(OperationForm):
-    """A field for the translation of each text, and one to confirm what a model made.
+    """Two fields for each text: its translation, and the confirmation of a model's translation.
 
     Each text is compared and replaced by itself: two people may translate the same tool. Texts that the
     person did not change are not saved.
@@ -60,7 +60,7 @@ class TranslationsForm(OperationForm):
             yield text, self[text.text.digest], self.states[text.text.digest]
 
     def save(self, *, actor: User, tool: Tool) -> bool:
-        """Store what was changed, all or nothing. Return whether everything was valid."""
+        """Store the changed translations, all or none. Return whether everything was valid."""
         with transaction.atomic():
             for text in self.texts:
                 try:

@@ -283,7 +283,7 @@ class WordsForm(OperationForm):
         return version
 
     def words(self) -> dict[str, Any]:
-        """Return the arguments of `tunings.tune`: only what differs from the layer below."""
+        """Return the arguments of `tunings.tune`: the texts that differ from the layer below."""
         on_page = set(self.paths.values())
         tuned = {
             # Texts without a field on the page are kept.

@@ -1,4 +1,4 @@
-"""The decisions of users (agents, pins, tunings) and what was published (releases)."""
+"""The decisions of users (agents, pins, tunings), and releases."""
 
 from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, AgentVendor, KeyAgent, Transfer
 from designer.models.budgets import TokenLimit

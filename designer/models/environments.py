@@ -11,7 +11,8 @@ from designer.models.agents import Agent
 
 
 class Environment(models.Model):
-    """A place that an agent runs in, such as `production` or `test`, with what runs for its tools there.
+    """A named place that an agent runs in, such as `production` or `test`, with the activities that run for
+    its tools there.
 
     It holds for all that is published of the agent, its sub-agents included. The default one is that of
     callers who name none.
@@ -79,7 +80,7 @@ class Binding(models.Model):
 
     @property
     def bound_version(self) -> ActivityVersion | None:
-        """The version that runs; None where the tool is latent."""
+        """Return the activity version that runs; None for a simulated tool."""
         version = self.activity_version
         if version and version.activity_id == self.activity_id:
             return version

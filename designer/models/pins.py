@@ -39,9 +39,9 @@ class Pin(models.Model):
 
     alias: the name that the designer chose, "" for none.
     name: the name for models: the alias, or a legal name derived from the vendor's, unique within the agent
-        in any case.
+    in any case.
     retry: the retry policy of this tool alone (catalog/rules/retries.py).
-    mode: whether runtimes may see what the vendor has added since.
+    mode: whether runtimes may see inputs and outputs that the vendor has added since.
     configuration: if set, every call uses its values, and a model does not see that input.
     """
 

@@ -1,4 +1,4 @@
-"""Sentences that an agent is rehearsed with, and what judges chose for them."""
+"""The test phrases of an agent, and the tools that evaluation models chose for them."""
 
 import uuid
 

@@ -103,7 +103,7 @@ class Draft(models.Model):
 
 
 class Export(models.Model):
-    """One release in one format, as it was first written; the same bytes ever after (trigger as above).
+    """One release in one format. The bytes never change (a trigger prevents it).
 
     `format` is also the name it is kept under: `mcp`, `mcp.partial`, and `refills/mcp` of a sub-agent.
     """
@@ -125,12 +125,13 @@ class Export(models.Model):
 
 
 class EffectiveVersion(models.Model):
-    """An effective signature of a tool in an agent, as served protocols number it (trigger as above).
+    """An effective signature of a tool in an agent, as served protocols number it. Rows never change (a
+    trigger prevents it).
 
     `agent` published it first in `release`; `node` is the primary key of the agent of its tree that shows the
     tool. `tool` is the catalog's, or 0 for a transfer to `child`. Where ids are UUIDs and versions count up,
     it is version `number` of `uuid`; where an id is two names, version `semver` of `dotted_name`. `digest` is
-    of what `releases.numbering.digest_of` takes for one signature.
+    the digest of the signature (`releases.numbering.digest_of`).
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")

@@ -1,4 +1,4 @@
-"""Keys that sign releases, what they signed, and which API keys fetched which release."""
+"""Keys that sign releases, signatures, and receipts of releases that API keys have fetched."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ from people.models import ApiKey
 
 
 class SigningKey(models.Model):
-    """An Ed25519 key pair. One signs; those that are retired still verify what they have signed.
+    """An Ed25519 key pair. One key signs. Retired keys verify their earlier signatures.
 
     `public` is the raw public key in base64url. A key that was revoked verifies nothing.
     """

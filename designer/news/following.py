@@ -1,4 +1,6 @@
-"""The followers of agents and tools: designers follow what they edit, and each user what they choose."""
+"""The followers of agents and tools. Designers follow the agents and tools that they edit; each user may
+follow others.
+"""
 
 from collections.abc import Collection
 from typing import Any

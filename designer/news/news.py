@@ -1,8 +1,8 @@
 """Notifications to designers and runtimes about releases, channels and pins that are behind.
 
-catalog/notifications/events.py has the texts about tools; this module adds their receivers.
-An agent's notifications are those of its tree that concern it: a release contains all sub-agents, and an
-agent shows what is pinned in its sub-agents.
+catalog/notifications/events.py has the texts about tools; this module adds their receivers. An agent's
+notifications are those of its tree that concern it: a release contains all sub-agents, and an agent shows the
+pins of its sub-agents.
 """
 
 from collections.abc import Collection, Iterable

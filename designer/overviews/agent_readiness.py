@@ -1,4 +1,4 @@
-"""The readiness of an agent's pinned tools and of its procedures, with what newer versions would break."""
+"""The readiness of an agent's pinned tools and of its procedures, and the effects of newer versions."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -22,7 +22,7 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class JumpTarget:
-    """One link of the palette. keys: what opens it without the palette, such as "g a"."""
+    """One link of the palette. keys: the keyboard shortcut, such as "g a"."""
 
     label: str
     url: str

@@ -88,8 +88,8 @@ def summarize_document(
 ) -> Summary:
     """Summarize a release, or the draft if `release` is None.
 
-    A release states what it recorded when it was published. Rules, credentials and the states of its tools
-    are those of today.
+    For a release, the summary states the facts at the time of publishing. Rules, credentials and the states
+    of its tools are those of today.
     """
     places = list(agent.environments.all())
     record = release.bindings if release else {}
@@ -175,7 +175,7 @@ def _describe_differences(recorded_place: str, place: str, moved: Sequence[Bindi
 
 
 def _describe_runs(by_place: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return a sentence for each environment. by_place: what runs, and the activity's name."""
+    """Return a sentence for each environment. by_place: the implementation, and the activity's name."""
     words = {"vendor": _("its vendor"), "latent": _("simulated by the model"), "nothing": _("nothing")}
     described = [
         (

@@ -1,1 +1,1 @@
-"""Pins, tunings, effective signatures of pins, and what they cost in tokens."""
+"""Pins, tunings, effective signatures of pins, and their costs in tokens."""

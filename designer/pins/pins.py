@@ -239,7 +239,7 @@ def set_retry(pin: Pin, *, actor: User, changes: Stated, expected: str = edit_co
 
 @transaction.atomic
 def set_mode(pin: Pin, *, actor: User, mode: PinMode, expected: str = edit_conflicts.ANY_STATE) -> Pin:
-    """Set whether runtimes may show what the vendor adds to the pinned version."""
+    """Set whether runtimes may show inputs and outputs that the vendor adds after the pinned version."""
     pin = _lock_pin(pin)
     before = facts(pin)
     edit_conflicts.check(pin, expected, now=before, submitted=before | {"mode": mode})

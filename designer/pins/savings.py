@@ -40,7 +40,7 @@ _REQUIRED = re.compile(
 
 
 class Saving(NamedTuple):
-    """A text at `path` that `text` can replace. `tokens`: how many that saves."""
+    """A shorter `text` for the member at `path`, and the number of tokens that it saves."""
 
     code: str
     path: Path

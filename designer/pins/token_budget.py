@@ -59,7 +59,7 @@ def tokens_by_format(release: ReleaseDocument) -> dict[str, int]:
 
 
 def tokens_of_signature(signature: Signature) -> int:
-    """Return what `tokens` returns for the effective signature of a tool without tuned texts.
+    """Return the result of `tokens` for the effective signature of a tool without tuned texts.
 
     It runs for each tool that is read from a vendor, so the size of plain inputs is added up without writing
     them.

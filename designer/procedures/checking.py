@@ -18,7 +18,7 @@ NEW = 0
 
 @dataclass(frozen=True)
 class CheckedProcedures:
-    """The texts in pieces and the issues of procedures, by primary key.
+    """The parsed texts and the issues of procedures, by the primary key of the procedure.
 
     `of_agent`: issues of the whole agent.
     """

@@ -140,8 +140,9 @@ def names_the_same(name: str, others: frozenset[str]) -> bool:
 
 
 def is_told_by(name: str, output: str) -> bool:
-    """Return whether an output of this name supplies the input called `name`. No output supplies what the
-    caller wants anew."""
+    """Return whether an output of this name supplies the input called `name`. No output supplies a value that
+    the user wants anew.
+    """
     words, others = words_of(name), words_of(output)
     # `end_date` is no other date: of a `to_date` only the word for its kind is left.
     is_any_date = words - _GENERIC <= _KINDS[0] and bool(others - words - _GENERIC - _KINDS[0])

@@ -185,8 +185,8 @@ class _LintedText:
                 yield issue_at(piece, "result_before_call", message, fix, {"tool": name}, is_error=False)
 
     def check_values(self, text: str) -> Iterator[Issue]:
-        """Check values that prose gives to an input: “set `channel` to "fax"”, whichever tool has an input of
-        that name.
+        """Check values that prose gives to an input, such as “set `channel` to "fax"”, for each tool with an
+        input of that name.
         """
         allowed: dict[str, set[str]] = {}
         mentioned = {piece.reference.target for piece in self.pieces if piece.reference}

@@ -1,4 +1,6 @@
-"""Proposals for the sentences of a procedure that name no tool: tools, sub-agents, and what is missing."""
+"""Proposals for the sentences of a procedure that name no tool: a tool, a sub-agent, or a tool that is
+missing.
+"""
 
 import re
 from collections import defaultdict

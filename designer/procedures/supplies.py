@@ -155,7 +155,7 @@ class ProcedureSentence:
     """A sentence of a procedure.
 
     start: the offset in the text.
-    is_listed: below a heading that lists what is needed first.
+    is_listed: it is in the list of required values at the beginning of the procedure.
     lists_tools: below a heading for tools, or next to such a label.
     is_title: in a heading, or in the first line.
     """

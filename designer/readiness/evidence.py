@@ -1,4 +1,4 @@
-"""The newest calls of tools, as evidence of what answers: by version and by what ran."""
+"""The newest calls of tools by version and implementation, as evidence that the tools work."""
 
 from collections.abc import Iterable, Mapping
 

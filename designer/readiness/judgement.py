@@ -58,7 +58,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class LastCall:
-    """The newest call that reached what runs for the tool now."""
+    """The newest call that reached the tool's present implementation."""
 
     finished_at: datetime
     succeeded: bool
@@ -95,7 +95,7 @@ class ToolFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalFacts:
-    """Tests of what an agent chooses, and how many of them went as expected.
+    """The tests of an agent: their number, and the number that passed.
 
     total: tests with a result. judge: the evaluation model, "" for the comparison of words.
     at_least: the number that the designer requires. is_current: nothing was changed since they ran.
@@ -136,7 +136,7 @@ class State:
 
 
 def judge_tool(facts: ToolFacts, now: datetime) -> tuple[State, ...]:
-    """Return all statements about the tool, the worst first; there is at least one."""
+    """Return the states of the tool, the most serious first. There is at least one."""
     # An input that the caller has to add makes no state; preflight lists it.
     severities: Mapping[ObstacleSeverity, Severity] = {"stops": "error", "warns": "warning"}
     states = [

@@ -75,8 +75,8 @@ class AgentTool:
 class Readiness:
     """One tool in one environment.
 
-    activity: the name of what runs in place of a vendor, else empty.
-    states: what is true of the tool, the worst first.
+    activity: the name of the activity that runs in place of a vendor, else empty.
+    states: the states of the tool, the most serious first.
     """
 
     agent: str
@@ -97,7 +97,8 @@ class Readiness:
 
 @dataclass(frozen=True)
 class _UserAccess:
-    """The access of a release's users to what its tools require. secrets: names in the vault by endpoint.
+    """The access of a release's users to the credentials that its tools require. secrets: names in the vault
+    by endpoint.
     grants: the requests to the user, by endpoint and provider.
     """
 
@@ -170,7 +171,7 @@ def of_tools(
 
 @dataclass(frozen=True, kw_only=True)
 class _Catalog:
-    """The stored facts about these tools and about what runs for them.
+    """The stored facts about these tools and their implementations.
 
     root: slug of the agent at the top of the tree. versions: by tool and ordinal.
     """

@@ -106,7 +106,7 @@ class Confusion:
         return sorted(confusable, key=lambda pair: (-pair.score, pair.first, pair.second))
 
     def pair(self, first: str, second: str) -> Pair:
-        """Return this pair, whatever its score. Raises KeyError."""
+        """Return this pair, even with a low score. Raises KeyError."""
         one, other = self._by_name[first], self._by_name[second]
         return self._pair(one, other, self._score(one, other))
 
@@ -134,7 +134,9 @@ class Confusion:
         return f"Use this for {use}, not for {other_use}; for that use `{other.name}`."
 
     def _use(self, one: Purpose, other: Purpose) -> str:
-        """Return what the tool is for, in its own words, with a separating detail if needed."""
+        """Return the purpose of the tool in its own words, with a detail that separates it from the rival if
+        needed.
+        """
         use = doing(one)
         if (vendor := self._vendor(one)) != self._vendor(other) and vendor:
             return f"{use} with {vendor}"
@@ -161,8 +163,8 @@ class Confusion:
         return round(score, 4)
 
     def _contrast(self, tool: Purpose, rival: Purpose) -> float:
-        """Return how far the tool states when to use the rival: by name or vendor, or by what only the rival
-        is for (0 to 1).
+        """Return how far the tool states when to use the rival: by name or vendor, or by the purpose that
+        only the rival has (0 to 1).
         """
         if not (tool.contrast or tool.limits):
             return 0.0
@@ -240,7 +242,9 @@ def _action(one: Purpose, other: Purpose) -> float:
 
 
 def _same(thing: Sequence[str], other_thing: Sequence[str]) -> float:
-    """Return 1 for the same thing, less for a kind of it, and little for two kinds of it."""
+    """Return the similarity of two noun phrases, 0 to 1: 1 for equal ones, less if one names a kind of the
+    other, and little if both name kinds of a third thing.
+    """
     if not thing or not other_thing or thing[-1] != other_thing[-1]:
         return 0.0
     extra, other_extra = set(thing) - set(other_thing), set(other_thing) - set(thing)

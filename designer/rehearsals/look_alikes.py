@@ -42,7 +42,7 @@ def confusable_pairs_of(shown_tools: ShownTools) -> list[ConfusablePair]:
 
 
 def confusable_pair(agent: Agent, tool: str, other: str) -> ConfusablePair:
-    """Return this pair, whatever its score. Raises DomainError unless the agent shows both tools."""
+    """Return this pair, even with a low score. Raises DomainError unless the agent shows both tools."""
     shown_tools = shown.tools_of_agents([agent])[agent.pk]
     _refuse_unless_shown(shown_tools, tool, other)
     confusion = _confusion(shown_tools)

@@ -14,7 +14,7 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence for the judge.
 
     expected: the tool name that a model sees, "" if the agent no longer shows that tool.
-    lost: what the sentence expected then.
+    lost: the name of the expected tool, which the agent no longer has.
     """
 
     id: int

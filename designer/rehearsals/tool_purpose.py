@@ -1,4 +1,5 @@
-"""Derive from a tool's texts what the tool does, to which thing, and the other words that describe it. Pure.
+"""Derive the purpose of a tool from its texts: its verb, the object of the verb, and other words that
+describe it. Pure.
 
 Tool names combine verbs and nouns in many orders (`issues_list_for_repo`, `DeleteCustomerCard`), and most
 descriptions begin with a verb and its object. Both are parsed, because either may be missing.
@@ -135,7 +136,7 @@ class Purpose:
     inputs: input names in order.
     gist: the first sentence.
     contrast, contrast_stems: the remark about other tools, and its stems.
-    limits: stems of the statements what alone the tool is for.
+    limits: stems of the statements that limit the tool to one purpose (“only for …”).
     """
 
     name: str
@@ -276,8 +277,7 @@ def _action(name: Sequence[str], lead: Sequence[str], stems: Stems) -> str:
 
 
 def doing(tool: Purpose) -> str:
-    """Phrase what the tool does so that it can follow “for”: “Deletes the draft.” becomes “deleting the
-    draft”.
+    """Phrase the purpose of the tool as a gerund: “Deletes the draft.” becomes “deleting the draft”.
 
     Falls back to the tool's name if the description has no such phrase.
     """

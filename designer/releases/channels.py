@@ -52,7 +52,7 @@ class ChannelState:
 
     @property
     def number(self) -> int:
-        """Return the release's number, 0 for none: what a form sends as `expected`."""
+        """Return the release's number, 0 for none. Forms send it as `expected`."""
         return self.release.number if self.release else 0
 
 

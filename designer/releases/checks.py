@@ -48,9 +48,9 @@ class CheckedTool:
     """One pinned tool; a sentence is "" if the fact does not apply.
 
     misfits: tuned texts that the pinned version has no member for, each with whether it would expose what the
-        designer hid.
+    designer hid.
     is_tuned: it has tuned texts.
-    breaks: what the version removes compared with the released one.
+    breaks: the breaking changes from the released version.
     outside, outside_where: why the agent may not use the vendor, and the page where that can be changed.
     """
 

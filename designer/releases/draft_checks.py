@@ -40,7 +40,7 @@ _CHECKED_AT_PIN = frozenset(("version_held", "version_blocked", "tool_withdrawn"
 
 
 def carried_by_agent(draft: ReleaseDocument) -> dict[str, CarriedByFormat]:
-    """Return what each format carries, by the slug of each agent of the tree."""
+    """Return by the slug of each agent of the tree the tools that each format can represent."""
     documents = ((node.slug, draft.for_agent(node.slug)) for node in draft.nodes)
     return {slug: exports.carried_by_format(document) for slug, document in documents if document}
 
@@ -51,7 +51,8 @@ class DraftFacts:
 
     tree: the agents that the draft is composed of. base: the release that it is compared with, and old: its
     document.
-    carried: what each format carries, by slug. rehearsals: by the primary key of the agent.
+    carried: the tools that each format can represent, by slug of the agent. rehearsals: by the primary key of
+    the agent.
     readiness: of each tool in the default environment.
     """
 
@@ -271,7 +272,7 @@ def _signatures() -> CompiledQuery[tuple[int, int, str]]:
 
 
 def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:
-    """Return, by pin, what its version removes compared with the version in `base`, if they differ."""
+    """Return by pin the breaking changes from its version in `base`, if the versions differ."""
     version_by_tool = {item.id: item.version for item in base.all_items}
     version_by_agent_and_tool = {
         (node.slug, item.id): item.version for node in base.nodes for item in (*node.tools, *node.context)

@@ -39,7 +39,7 @@ class DraftReview:
     tokens: of the agent itself, by format.
     size_change: the growth of everything that it and its sub-agents show.
     rehearsals: of each agent that has tests. readiness: of each tool in the default environment.
-    bindings: the differences from what `against` recorded as running there.
+    bindings: the differences from the bindings that `against` recorded.
     channels: as in `channels.states`.
     """
 
@@ -118,8 +118,8 @@ class DraftSummary:
 
     live: the release that `live` points to.
     promotable: the newest release, if publishing would only repeat it and `live` does not point to it.
-    tokens: the growth of what it and its sub-agents show, their tools in the usual format.
-    bindings: the differences from what that release recorded as running in the default environment.
+    tokens: the growth in tokens of the tree, with tools in the usual format.
+    bindings: the differences from the bindings that that release recorded of the default environment.
     """
 
     changes: int
@@ -131,7 +131,7 @@ class DraftSummary:
 
 
 def released_and_draft(agent: Agent) -> tuple[ReleaseDocument | None, ReleaseDocument]:
-    """Return what the draft is compared with, and the draft."""
+    """Return two documents: the release to compare with, and the draft."""
     against = channels.baseline(agent)
     return release_document.decode(against.document) if against else None, composition.draft(agent)
 
@@ -160,5 +160,7 @@ def _can_promote(agent: Agent, draft: ReleaseDocument, release: Release) -> bool
 
 
 def _size(document: ReleaseDocument) -> int:
-    """Return what all agents of the tree show: their tools in the usual format, and their procedures."""
+    """Return the tokens of all agents of the tree: of their tools in the usual format, and of their
+    procedures.
+    """
     return sum(map(token_budget.tokens_of_agent, document.nodes))

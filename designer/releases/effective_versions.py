@@ -146,7 +146,7 @@ def _cache_progress(agent: int, newest: int, release: int) -> None:
 def broken_by(
     agent: Agent, draft: ReleaseDocument, decoded: Mapping[int, ReleaseDocument]
 ) -> dict[int, dict[str, list[str]]]:
-    """Return what the draft of a published agent would break for clients that know versions.
+    """Return the changes of a published agent's draft that would break clients that know versions.
 
     By the primary key of each agent of its tree: the tools that would become other tools to them, with a
     sentence per reason. `decoded`: documents of its releases that were read already, by primary key.

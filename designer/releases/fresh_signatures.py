@@ -29,8 +29,8 @@ _GONE = {"NOT_FOUND", "ENDPOINT_REMOVED"}
 
 
 def read_fresh(released: ReleasedTool) -> Decision:
-    """Decide what a runtime sees now. If the designer has chosen so, the vendor is requested, unless it was
-    within the interval. Waits at most `one_tool.SECONDS`, outside of any transaction.
+    """Decide which signature a runtime sees now. If the designer has chosen so, the vendor is requested,
+    unless it was within the interval. Waits at most `one_tool.SECONDS`, outside of any transaction.
     """
     if not released.follows_vendor or released.signature.kind == transfers.KIND:
         return Decision(released, reason="not_followed")

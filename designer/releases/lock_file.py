@@ -139,7 +139,7 @@ def list_changes(
 
 
 def moved_bindings(record: Mapping[str, Any], now: Mapping[str, Any]) -> list[LockChange]:
-    """Compare the locked release's record with `now`, what runs for its tools today."""
+    """Compare the bindings that the locked release recorded with the present ones (`now`)."""
     return [
         LockChange("binding_changed", "breaking", change.tool, change.message)
         for change in recorded_bindings.compare(record, now)

@@ -1,4 +1,4 @@
-"""Find who approved what an agent's runtime received, from the release and the audit trail."""
+"""Find the approvals of a release that a runtime received, from the release and the audit trail."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -317,7 +317,7 @@ def find_format(name: str) -> Format:
 
 
 def verify(release: Release) -> list[str]:
-    """Return a sentence for each part that differs from what was published; empty if none does."""
+    """Return a sentence for each part that differs from the published one; empty if none does."""
     document = release.document.encode()
     problems = []
     if release_document.digest(document) != release.digest:

@@ -62,7 +62,7 @@ def _state(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """Return what runs, in a few words."""
+    """Return a short description of the implementation."""
     if row["runs"] == "activity":
         values = {"name": row["activity_name"], "version": row["activity_version"]}
         return Wording(_("the activity “{name}”, version {version}"), values)

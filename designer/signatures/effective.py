@@ -253,7 +253,7 @@ def as_document(tool: Effective) -> dict[str, Any]:
 
 
 def misfits(signature: Signature, words: Words) -> list[Misfit]:
-    """Return what `effective` ignores, for a user to check before publishing."""
+    """Return the tuned texts that `effective` ignores, for a user to check before publishing."""
     misfit_list = []
     inputs = {parameter.name: parameter for parameter in signature.inputs}
     for name, tuned in words.parameters.items():

@@ -72,7 +72,7 @@ def start_run(*, actor: User, language: str, vendor: Vendor, judge: RehearsalJud
 
 @transaction.atomic
 def cancel_run(run: TranslationRun, *, actor: User) -> None:
-    """Stop the run after its current request. What it has translated stays."""
+    """Stop the run after its current request. Finished translations stay."""
     if not TranslationRun.objects.filter(pk=run.pk, status__in=ACTIVE).update(
         status=RehearsalStatus.FAILED, message="Cancelled.", due_at=None, finished_at=Now()
     ):

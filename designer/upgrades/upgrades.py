@@ -88,7 +88,7 @@ def upgrades_of_agent(agent: Agent) -> list[Upgrade]:
 def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
     """Return the breaking upgrades of the agent's sub-agents that the reader may see, in their order.
 
-    They are published with the agent, so what breaks in one breaks the release.
+    They are published with the agent, so a break in one breaks the release.
     """
     sub_agents = [row for row in agents.with_all_below([agent])[agent.pk] if row.pk != agent.pk]
     visible = set(Agent.objects.active().visible_to(reader).filter(pk__in=[row.pk for row in sub_agents]))
@@ -211,7 +211,7 @@ def upgrades_of_tool(tool: Tool, version: ToolVersion, user: User) -> list[Upgra
 
 
 def upgrade_to(pin: Pin, version: ToolVersion) -> Upgrade:
-    """Return what moving the pin to this version would change, and the tuned texts that would be lost."""
+    """Return the changes of moving the pin to this version, and the tuned texts that would be lost."""
     return compare([(pin, version)])[0]
 
 

@@ -1,4 +1,4 @@
-"""Activities on pages of their own: which there are, what each does, and where it runs."""
+"""The pages of activities: the list, and one page for each with its settings and uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def activity_list(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def activity(request: HttpRequest, pk: int) -> HttpResponse:
-    """One activity, or what was one: its calls lead here after it was removed."""
+    """The page of an activity. A removed activity has it too, because its calls link here."""
     rows = Activity.objects.filter(agent=None).exclude(current=None)
     row = get_object_or_404(rows.select_related("current__interface__tool__current"), pk=pk)
     now = operations.current(row)
@@ -125,7 +125,7 @@ def _address(version: ActivityVersion) -> list[str]:
 
 
 def _named_by_definitions(row: Activity) -> list[Tool]:
-    """Definitions that it answers for wherever nothing else is bound: they name it, or have its name."""
+    """Return the definitions that it runs for by default: they name it, or have its name."""
     rows = definitions.all_of_them().exclude(current=None).select_related("current")
     candidates = rows.filter(name=row.name) | rows.filter(current__raw__contains='"_activity"')
     activity_by_tool = {

@@ -43,7 +43,7 @@ SEARCH_PARAMETERS = ("q", "kind", "vendor", "tag", "protocol", "sort")
 
 @requires(Role.DESIGNER)
 def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
-    """A page, a dialog on the agent's page, and what either of them swaps."""
+    """A page, a dialog on the agent's page, and the parts of them that htmx swaps."""
     agents = Agent.objects.active().visible_to(person(request)).select_related("token_limit")
     agent = get_object_or_404(agents, slug=slug)
     is_partial = request.headers.get("HX-Request") == "true"
@@ -132,7 +132,7 @@ class TickedTool:
 
 @dataclass(frozen=True)
 class BudgetPreview:
-    """The agent's tokens and tools, with what is ticked added, against the least of the known limits."""
+    """The tokens and tools of the agent including the ticked tools, against the lowest known limit."""
 
     tokens: int
     tools: int
@@ -174,7 +174,7 @@ class BudgetPreview:
 @dataclass(frozen=True)
 class ToolSelection:
     """The ticked tools of the page that pins several. `cursor` is of the page of results that is shown.
-    `done` is how many were pinned by the last press.
+    `done` is the number of tools that the last press pinned.
     """
 
     agent: Agent

@@ -12,7 +12,9 @@ from people.permissions import person, requires
 
 @requires(Role.DESIGNER)
 def agent_import(request: HttpRequest) -> HttpResponse:
-    """First what the file would make, and what of it is missing here; then, on a second press, the agents."""
+    """The first press shows the agents that the file would create and its missing parts; the second press
+    creates them.
+    """
     actor = person(request)
     form = AgentImportForm(request.POST or None, request.FILES or None, actor=actor)
     result: ImportResult | None = None

@@ -52,7 +52,7 @@ def pane_context(
     in_format: FormatBudget | None = None,
     pins: Sequence[Pin] | None = None,
 ) -> dict[str, Any]:
-    """Return the context of `agent_base.html`. `pane` is what is open: `pin-7`, `procedure-3`, `overview`;
+    """Return the context of `agent_base.html`. `pane` is the open pane: `pin-7`, `procedure-3`, `overview`;
     "" for none.
     `pins`: those of `read_pins`, if they were read.
     """

@@ -1,4 +1,6 @@
-"""The environments of an agent: what runs for each of its tools in each, and changes of that."""
+"""The environments of an agent: the implementation of each tool in each environment, and the forms that
+change it.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -58,7 +60,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentRow:
-    """One tool. `choices` are those of each cell, by what a form sends for them."""
+    """One tool. `choices` are the choices of each cell, by the value that a form sends."""
 
     pin: Pin
     choices: Sequence[tuple[str, str]]
@@ -67,7 +69,7 @@ class EnvironmentRow:
 
 @requires(write=Role.DESIGNER)
 def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
-    """The matrix of tools and environments. A POST adds an environment, or saves what was chosen."""
+    """The matrix of tools and environments. A POST adds an environment, or saves the choices."""
     agent = find_agent(request, slug)
     form = EnvironmentForm(request.POST if request.POST.get("do") == "add" else None)
     pins, places = bound_tools.pins_of(agent), list(agent.environments.all())
@@ -227,7 +229,7 @@ def _rows(
 
 
 def _words(bound: BoundTool) -> str:
-    """Return what runs, in a few words."""
+    """Return a short description of the implementation."""
     match bound.resolution.runs:
         case "vendor":
             return _("vendor")

@@ -1,4 +1,4 @@
-"""The pages of an agent's mocks: what they answer, what they were asked, and a procedure gone through."""
+"""The pages of an agent's mocks: their answers, their calls, and the step-by-step run of a procedure."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -207,7 +207,7 @@ def _switch_situation(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str,
 
 @requires(Role.VIEWER)
 def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """A procedure gone through step by step, each against the mock of its tool."""
+    """A step-by-step run of a procedure, in which the mock of its tool answers each step."""
     agent = find_agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
     run = _uuid(request.GET.get("run", ""))
@@ -218,7 +218,7 @@ def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
 
 @requires_post(Role.DESIGNER)
 def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """Run the whole procedure against mocks, which are set up if there are none, or what is left of a run."""
+    """Run the whole procedure, or the remaining steps of a run, against mocks. Missing mocks are created."""
     agent = find_agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
     run = _uuid(request.GET.get("run", "")) or uuid.uuid4()

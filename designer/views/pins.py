@@ -74,7 +74,7 @@ def _pin_page(
     following: PinModeForm | None = None,
     configuring: PinConfigurationForm | None = None,
 ) -> HttpResponse:
-    """Render the editor of a pin. `choice` is what a designer wanted of the name or the version, when it was
+    """Render the editor of a pin. `choice` is the submitted form for the name or the version, if it was
     refused or came too late.
     """
     format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)

@@ -82,7 +82,7 @@ def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires(write=Role.DESIGNER)
 def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """The editor. It opens with what this user has typed and not saved, if there is any."""
+    """The editor. It opens with the user's unsaved text, if there is one."""
     row = _procedure(request, slug, procedure)
     actor = person(request)
     draft = row.drafts.filter(user=actor).first()
@@ -229,7 +229,7 @@ def procedure_proposals(request: HttpRequest, slug: str, procedure: str) -> Http
 
 
 def _accept_proposal(request: HttpRequest, row: Procedure) -> HttpResponse:
-    """Do what the button names, with the text as it is typed: `tool:7:sentence`, `define::sentence`, …"""
+    """Execute the action of the pressed button on the typed text: `tool:7:sentence`, `define::sentence`, …"""
     kind, value = request.POST.get("accept", "").partition(":")[::2]
     key, sentence = value.partition(":")[::2]
     editor = reverse("procedure", args=[row.agent.slug, row.slug])
@@ -311,7 +311,7 @@ def procedure_remove(request: HttpRequest, slug: str, procedure: str) -> HttpRes
 
 @requires(Role.VIEWER)
 def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """Every text that was saved, and what the chosen one changed."""
+    """Every saved text, and the changes of the selected one."""
     row = _procedure(request, slug, procedure)
     versions = list(row.versions.select_related("created_by").defer("text"))
     selected_number = asked_number(request.GET.get("version", "")) or row.number

@@ -107,7 +107,7 @@ def _comparison(review: DraftReview) -> ReleaseComparison:
 
 
 def _describe_changes(review: DraftReview) -> str:
-    """Count what is new, changed or removed over the whole tree: “2 tools and 1 transfer”."""
+    """Count the new, changed and removed parts of the whole tree: “2 tools and 1 transfer”."""
     agents = [review.changes.own, *review.changes.agents]
     tools = sum(len(agent.tools) for agent in agents)
     context = sum(len(agent.context) for agent in agents)

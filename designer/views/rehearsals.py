@@ -1,4 +1,4 @@
-"""The pages of an agent's rehearsals: the sentences, what was chosen for each, and tools that look alike."""
+"""The pages of an agent's tests: the phrases, the tool that was chosen for each, and confusable tools."""
 
 from typing import Any
 

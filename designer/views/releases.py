@@ -42,7 +42,7 @@ RECEIPTS_SHOWN = 50
 
 @dataclass(frozen=True)
 class ReleasedNode:
-    """One agent of a release, how far below the root it is, and what it costs a model at once."""
+    """One agent of a release, its depth below the root, and its tokens in each request."""
 
     released: ReleasedSubAgent
     depth: int
@@ -188,7 +188,7 @@ def release_restore(request: HttpRequest, slug: str, number: int) -> HttpRespons
 
 @requires(Role.VIEWER)
 def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
-    """Compare two releases: the older one is at the left, in whatever order they were chosen."""
+    """Compare two releases. The older one is on the left."""
     agent = find_agent(request, slug)
     shown_export = list(agent.releases.defer("document").order_by("-number")[:OTHERS_OFFERED])
     # By default, the newest and the one before it.
@@ -210,7 +210,7 @@ def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show what a runtime received at a time, and who approved each part of it."""
+    """Show the release that a runtime received at a time, and who approved each part of it."""
     agent = find_agent(request, slug)
     form = WhenForm(request.GET if request.GET.get("at") else {"at": timezone.now()})
     moment = form.cleaned_data["at"] if form.is_valid() else timezone.now()
@@ -231,7 +231,9 @@ def _vendors(tools: list[int]) -> dict[int, str]:
 def _tree_with_tools(
     row: Release, document: ReleaseDocument
 ) -> list[tuple[ReleasedNode, list[tuple[object, ...]]]]:
-    """Return each agent with its tools: vendor, version, tokens, whether it is tuned, and what runs."""
+    """Return each agent with its tools: vendor, version, tokens, whether it is tuned, and its
+    implementation.
+    """
     tools = [tool.id for tool in document.all_tools]
     vendors = _vendors(tools)
     names = versions.names(tools)

@@ -1,4 +1,6 @@
-"""Pages that ask before a vendor or an endpoint is removed: who uses it, what stays, and what stops."""
+"""Pages that confirm the removal of a vendor or an endpoint: they show its uses, and the effects of the
+removal.
+"""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse

@@ -1,7 +1,7 @@
 """Pages that propose another vendor's tool for the same job in an environment of an agent.
 
-What is proposed is an activity of kind `vendor`, which a person completes. The interface that agents have
-pinned stays, and with it their signatures, procedures and releases.
+The proposal is an activity of kind `vendor`, which a user completes. The interface that agents have pinned
+stays, and with it their signatures, procedures and releases.
 """
 
 from collections.abc import Collection
@@ -39,7 +39,7 @@ WORDS = 12
 
 @dataclass(frozen=True, slots=True)
 class SameJobChoice:
-    """An environment to bind in, and what is bound there now, as `environments.state` names it."""
+    """An environment to bind in, and its present implementation, as `environments.state` names it."""
 
     place: Environment
     now: str
@@ -49,7 +49,9 @@ class SameJobChoice:
 
 @requires(Role.DESIGNER)
 def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
-    """First which tool, then what goes where. A POST judges, saves, or saves and binds."""
+    """The user first chooses the tool, then maps inputs and outputs. A POST judges, saves, or saves and
+    binds.
+    """
     row = find_tool(pk)
     pins = Pin.objects.live().visible_to(person(request)).filter(tool=row).select_related("version")
     version = row.current

@@ -1,4 +1,4 @@
-"""One page to read about an agent or a release: what it may do, where, who approved it, what was tested."""
+"""One page that summarizes an agent or a release: its tools, environments, approvals and tests."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ RELEASES_SHOWN = 20
 
 @requires(Role.VIEWER)
 def agent_summary(request: HttpRequest, slug: str) -> HttpResponse:
-    """Summarize the draft: what would be published now."""
+    """Summarize the draft."""
     agent = find_agent(request, slug)
     return _summary_page(request, agent, composition.draft(agent), None)
 

@@ -21,7 +21,7 @@ def chosen_language(request: HttpRequest) -> str:
 
 
 def translation_context(request: HttpRequest, signature: Signature | None, detected: str) -> dict[str, Any]:
-    """Return what the page of a tool needs to show its texts in the chosen language.
+    """Return the template context that shows the texts of a tool in the chosen language.
 
     detected: the code of the language of the vendor's texts, "" if it is not known.
     reading_languages: those that any of the texts is translated into.

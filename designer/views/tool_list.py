@@ -1,4 +1,4 @@
-"""The list of tools: search, narrow, compare, and pin what is ticked to an agent."""
+"""The list of tools: search, narrow, compare, and pin the ticked tools to an agent."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -127,7 +127,7 @@ def _density(request: HttpRequest) -> str:
 
 
 def _chosen_facets(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str]]:
-    """Return what is chosen, each with the address of the list without it."""
+    """Return the chosen facet values, each with the address of the list without it."""
     links = []
     for facet in facets:
         for facet_value in (*facet.values, *facet.more):

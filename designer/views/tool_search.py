@@ -160,7 +160,7 @@ def facets_of(query: Query, page: ResultPage) -> list[Facet]:
 def filters(
     parameters: QueryDict, allowed: AllowedVendors = EVERYTHING
 ) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
-    """Return drop-down lists of what an agent may use, for the form that adds tools."""
+    """Return the drop-down lists of the form that adds tools, with the values that the agent may use."""
     counted = search.count_facets(Query(kind=(), within=allowed.keys))
     fields = []
     for name, (label, everything) in LABELS.items():

@@ -1,4 +1,6 @@
-"""The tree of an agent: what each agent of it shows at once, and moves inside of it."""
+"""The tree of an agent: the tokens that each agent shows at once, and moves of agents and pins inside the
+tree.
+"""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse

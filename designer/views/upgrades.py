@@ -1,4 +1,4 @@
-"""The page of an agent's upgrades: what each breaks, and moving several pins with a look before."""
+"""The page of an agent's upgrades: the effects of each, and the move of several pins after a preview."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -73,7 +73,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
-    """First what would happen, then the move of exactly what was shown."""
+    """The first press shows a preview; the second moves exactly the shown pins."""
     agent = find_agent(request, slug)
     earlier_versions = _parse_moves(request.POST.getlist("move"))
     asks_for_safe = request.POST.get("do") == "look-safe"
@@ -113,7 +113,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
-    """Move one binding, or what runs by its name, to the version that the page has shown."""
+    """Move one binding, or the activity that runs by its name, to the version that the page has shown."""
     agent = find_agent(request, slug)
     pins = bound_tools.pins_of(agent)
     pin = next((pin for pin in pins if pin.pk == number(request.POST.get("pin", ""))), None)
@@ -167,7 +167,9 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _rank(upgrade: Upgrade) -> tuple[bool, int]:
-    """Return the order of updates: what breaks texts of ours first, then breaking changes of the vendor."""
+    """Return the sort key of an update: updates that break tuned texts or procedures first, then breaking
+    changes of the vendor.
+    """
     return not upgrade.is_felt, -diff.CLASSES.index(upgrade.comparison.class_)
 
 

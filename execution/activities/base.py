@@ -1,7 +1,7 @@
 """The contract between a kind of activity, one module of this folder, and the calls that it runs for.
 
-A kind validates the configuration of its activities, and performs one call. It sends nothing by itself:
-`Work` gives it what it needs of execution/calls.
+A kind validates the configuration of its activities, and performs one call. It sends nothing by itself: it
+uses the functions of execution/calls that `Work` contains.
 """
 
 from abc import ABC, abstractmethod
@@ -97,7 +97,8 @@ class ActivityKind(ABC):
         """Perform the call. A DomainError or ProtocolError becomes its outcome."""
 
     def why_confirm(self, config: Mapping[str, Any], effects: Annotations) -> str:
-        """Return what a user has to confirm before it runs, as a sentence without its subject, "" for most.
+        """Return the end of a sentence about the confirmation that a user must give before it runs; "" if
+        none is needed.
 
         The risks of the tools and activities that it runs are added to it. effects: those of the tool that it
         runs for.

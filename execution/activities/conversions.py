@@ -1,7 +1,7 @@
 """Conversion of values from one type to another. Pure.
 
-A text becomes a number only if it contains one, and no value is invented. The receiving tool checks by its
-schema what a type cannot express.
+A text becomes a number only if it contains one, and no value is invented. The receiving tool checks the rules
+of its schema that a type cannot express.
 """
 
 import json

@@ -125,8 +125,9 @@ _AROUND = """
 
 
 def find_reach(versions: Iterable[ActivityVersion]) -> dict[int, ActivityReach]:
-    """Return by primary key what a call of each version would run. The number of statements grows only
-    with the depth."""
+    """Return by primary key the versions and tools that a call of each version would run. The number of
+    statements grows only with the depth.
+    """
     all_versions = list(versions)
     calling = _versions_below(all_versions)
     chains = {version.pk: list(_with_callees(version, calling)) for version in all_versions}

@@ -1,4 +1,4 @@
-"""REST for activities: what runs for a tool instead of its vendor, as on the page “Activities”."""
+"""REST for activities, which run for a tool instead of its vendor, as on the page “Activities”."""
 
 from typing import Any
 

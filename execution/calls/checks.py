@@ -38,7 +38,7 @@ class ConfirmationError(DomainError):
 
 
 def refuse_answers(asks: Sequence[StoredQuestion], answers: Mapping[str, Any]) -> None:
-    """Raises ArgumentsError for answers that do not fit what was asked."""
+    """Raise ArgumentsError for answers that do not fit the questions."""
     faults = dict.fromkeys(answers.keys() - {ask.id for ask in asks}, "was not asked")
     for ask in asks:
         is_left_out = ask.id in answers and is_withheld(answers[ask.id])
@@ -50,7 +50,9 @@ def refuse_answers(asks: Sequence[StoredQuestion], answers: Mapping[str, Any]) -
 
 
 def why_confirm(version: ToolVersion, activity: ActivityVersion | None = None) -> str:
-    """Return what a user must confirm before this version or the `activity` runs, or ""."""
+    """Return the sentence that a user must confirm before this version or the `activity` runs; "" for
+    none.
+    """
     effects = effective_texts.effects(version.tool, version.decoded())
     return reason_to_confirm(version, () if activity else review_states(version), effects, activity)
 
@@ -82,8 +84,8 @@ def _version_reason(version: ToolVersion, states: Collection[FindingState], effe
 
 
 def why_confirm_reached(reached: ActivityReach, effects: Annotations, whys: Mapping[int, str]) -> str:
-    """Return what a user must confirm before an activity runs, because its steps are not confirmed one by
-    one.
+    """Return the sentence that a user must confirm before an activity runs, because its steps are not
+    confirmed one by one.
 
     effects: of the tool that the activity implements. whys: the reasons of `whys_by_version` for the called
     tools.
@@ -122,7 +124,9 @@ def review_states(version: ToolVersion) -> Collection[FindingState]:
 
 
 def _listed_version(version: ToolVersion) -> list[ToolVersion]:
-    """Return the held version of a vendor without version labels, which runs whatever was chosen."""
+    """Return the held version of a vendor without version labels, which runs regardless of the chosen
+    version.
+    """
     return [version.tool.stopped] if version.tool.stopped and not version.label else []
 
 

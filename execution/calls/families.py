@@ -1,5 +1,6 @@
-"""Find the calls that share values: those of an activity and its steps, those of one test of a procedure, and
-what continues them."""
+"""Find the calls that share values: a call of an activity and its steps, the calls of one test of a
+procedure, and their continuations.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

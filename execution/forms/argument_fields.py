@@ -1,4 +1,4 @@
-"""The form fields of a signature's inputs: what a page shows, and the values that it submits."""
+"""The form fields of a signature's inputs, and the values that they submit."""
 
 import json
 import re

@@ -41,7 +41,7 @@ SETTINGS_PREFIX = "configuration"
 class ArgumentsForm(OperationForm):
     """One field per parameter, or all parameters as one JSON object.
 
-    The form shows all errors at once, each at its field, and keeps what was entered. Fields have numbers,
+    The form shows all errors at once, each at its field, and keeps the entered values. Fields have numbers,
     because a vendor's names may contain any character.
 
     initial_values: a value that its field would submit in another form, such as "", starts as JSON.

@@ -65,7 +65,7 @@ STARTED_MODULES = (
 
 
 def load_product() -> None:
-    """Import what pages and workers need, and check their settings. Raises SystemExit with what is wrong.
+    """Import what pages and workers need, and check their settings. Raises SystemExit with the problem.
 
     The environment has to be complete, because this reads the settings, and the database migrated.
     """

@@ -190,7 +190,7 @@ class Supervisor:
         return service
 
     def check(self) -> None:
-        """Start again what has ended, or does not answer. Call often."""
+        """Restart processes that have ended or do not answer. Call often."""
         for service in self.services:
             if service.process is not None and not service.has_ended() and service.is_silent():
                 self.say(f"{service.name} does not answer")

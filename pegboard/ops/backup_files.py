@@ -111,7 +111,9 @@ def _time_in_name(path: Path) -> datetime | None:
 
 
 def delete_old_backups(directory: Path, *, keep: int, now: datetime) -> int:
-    """Delete all but the newest `keep` backups and what interrupted ones left; return the number of files."""
+    """Delete all but the newest `keep` backups, and the files of interrupted ones. Return the number of
+    deleted files.
+    """
     backups = list_backups(directory)
     interrupted = [
         path

@@ -42,7 +42,9 @@ UNREADABLE_TABLES = """
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """The content of the backup, what was written after it, and its problems, in sentences."""
+    """The result of a restore: the content of the backup, the rows that were written after it, and its
+    problems, in sentences.
+    """
 
     tools: int
     releases: int

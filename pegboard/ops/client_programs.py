@@ -68,7 +68,7 @@ def choose_pg_dump(programs: Sequence[ClientPrograms], *, server: int) -> Path:
 
 
 def plan_restore(programs: Sequence[ClientPrograms], backup: BackupFile, *, server: int) -> RestorePlan:
-    """Choose a pg_restore that reads the backup, and psql where the server refuses what it sets.
+    """Choose a pg_restore that reads the backup, and psql if the server refuses the settings of pg_restore.
 
     Raises BackupError.
     """

@@ -1,7 +1,8 @@
 """Django's reports of unexpected errors, without values that may be secrets.
 
-Django hides only what a developer marked. Secrets also pass through plain variables and forms, so these
-reports omit every value and show names and types. Passwords are removed from addresses of servers.
+Django hides only the variables that a developer has marked. Secrets also pass through plain variables and
+forms, so these reports omit every value and show names and types. Passwords are removed from addresses of
+servers.
 """
 
 import re

@@ -33,7 +33,7 @@ class FieldRenderer(DjangoTemplates):
 
 
 def _write(template_name: str, widget: Mapping[str, Any]) -> str | None:
-    """Return what the template of a widget writes, None for other templates."""
+    """Return the markup of a widget's template; None for other templates."""
     if template_name not in (*INPUTS, TEXT_AREA, SELECT):
         return None
     start = f'name="{escape(widget["name"])}"'

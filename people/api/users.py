@@ -68,7 +68,7 @@ class UserList(ListAPIView[User]):
 
 
 class UserDetail(GenericAPIView[User]):
-    """Users are deactivated, never deleted: what they did keeps their name."""
+    """Users are deactivated, never deleted: the audit trail keeps their names."""
 
     write_role = Role.ADMIN
     serializer_class = UserOutput

@@ -161,7 +161,7 @@ def _insert(condition: str = "") -> PreparedInsert:
 
 
 def content_of(entry: AuditEntry) -> dict[str, Any]:
-    """Return what the digest of an entry is computed over."""
+    """Return the members of an entry that its digest covers."""
     return {name: entry.actor_id if name == "actor" else getattr(entry, name) for name in (*CONTENT, "salt")}
 
 

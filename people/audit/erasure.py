@@ -1,8 +1,8 @@
 """Erase the names of a user from the audit trail while its chain still verifies.
 
 The digest of an entry stays as it is and no longer fits its content, so a row for each changed entry states
-the digest of what is left. The erasure is an entry itself and names a digest over these rows, so they are
-part of the chain. docs/decisions/0087-erased-users.md.
+the digest of the remaining content. The erasure is an entry itself and names a digest over these rows, so
+they are part of the chain. docs/decisions/0087-erased-users.md.
 """
 
 import re

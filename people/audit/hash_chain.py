@@ -54,7 +54,7 @@ def digest_of_erasure(lines: Iterable[tuple[int, bool, str]]) -> str:
     """Return the digest of one erasure.
 
     lines: of each erased entry, in the order of their ids, the id, whether the digest of the entry covers it,
-    and the digest of what is left.
+    and the digest of the remaining content.
     """
     text = "\n".join(f"{entry}:{covers_id:d}:{digest}" for entry, covers_id, digest in lines)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -35,7 +35,8 @@ def read_entry(entry: AuditEntry) -> list[ReadableChange]:
 def summarize_entry(entry: AuditEntry) -> list[str]:
     """Return the sentences that a row of the trail has space for.
 
-    Of what was created or removed, only the outermost values: the page of the entry shows all of them.
+    For a created or removed object, only its outermost values are included: the page of the entry shows all
+    of them.
     """
     before, after = _labelled_facts(entry)
     if not (before and after):

@@ -8,7 +8,7 @@ register = template.Library()
 
 
 class RoleReason(str):
-    """A reason that only another role removes, so pages leave out what it prevents."""
+    """A refusal that only another role removes. Pages omit the refused action."""
 
     __slots__ = ()
     is_of_role = True

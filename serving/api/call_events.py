@@ -89,7 +89,7 @@ class AgentCallEvents(GenericAPIView[Call]):
 
 @extend_schema(tags=["runtime-calls"])
 class RuntimeCallEvents(AgentCallEvents):
-    """The progress of a call, as below an agent."""
+    """The progress of a call. The same as `agents/{slug}/calls/{call}/events/`."""
 
     @extend_schema(
         operation_id="calls_events",

@@ -161,7 +161,7 @@ class AgentCallCancel(GenericAPIView[Call]):
 
 @extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallCancel(AgentCallCancel):
-    """End a call that is running, as below an agent."""
+    """Cancel a running call. The same as the cancellation below `agents/{slug}/`."""
 
     @extend_schema(operation_id="calls_cancel", parameters=[FORMAT_PARAMETER], request=None)
     def post(self, request: Request, call: int, slug: str = "") -> Response:
@@ -206,7 +206,7 @@ class AgentCallOutput(GenericAPIView[Call]):
 
 @extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallOutputs(AgentCallOutput):
-    """Send the output of a latent call, as below an agent."""
+    """Send the output of a latent call. The same as below `agents/{slug}/`."""
 
     @extend_schema(operation_id="calls_output", parameters=[FORMAT_PARAMETER], request=OutputInput)
     def post(self, request: Request, call: int, slug: str = "") -> Response:

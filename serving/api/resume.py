@@ -82,7 +82,7 @@ class AgentCallResume(GenericAPIView[Call]):
 
 @extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallResume(AgentCallResume):
-    """Continue a call that stopped to ask, as below an agent."""
+    """Continue a call that stopped with a question. The same as below `agents/{slug}/`."""
 
     @extend_schema(
         operation_id="calls_resume",

@@ -61,9 +61,7 @@ class ThreadNoteOutput(serializers.Serializer[Any]):
 
 
 class StateOutput(serializers.Serializer[Any]):
-    """The state that the vendor reports. `notes`: where it does not match its schema, and what is left
-    out.
-    """
+    """The state that the vendor reports. `notes`: mismatches with the schema, and omitted parts."""
 
     values = serializers.JSONField(allow_null=True)
     messages = serializers.ListField(child=serializers.JSONField(), allow_null=True)

@@ -1,4 +1,6 @@
-"""Abilities of the agents of a release, which depend on their vendors and on what runs for them."""
+"""The abilities of the agents of a release, which depend on the vendors and implementations of their
+tools.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -40,7 +40,9 @@ _PEER_CLOSED_EVENT = getattr(select, "POLLRDHUP", 0)
 
 
 class Listing:
-    """The attributes of a view that `allows` reads: a key with the scope `invoke` lists what it may run."""
+    """The attributes of a view that `allows` reads: a key with the scope `invoke` lists the tools that it may
+    run.
+    """
 
     runtime = invokes = True
 

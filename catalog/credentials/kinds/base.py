@@ -61,7 +61,7 @@ class Detail:
 class Kind:
     """A kind of credential that consists of one secret and some details.
 
-    An instance belongs to one conversation with a vendor, so it may keep what it computed.
+    An instance belongs to one conversation with a vendor, so it may cache computed values.
     secret_help: the help text of the secret on pages. needs_https: refuse other addresses.
     sends_secret: the secret itself is part of requests, so a short one may occur in a reply by chance.
     """
@@ -116,4 +116,4 @@ class Kind:
         return (self.secret, quote(self.secret, safe=""))
 
     def apply(self, request: OutgoingRequest) -> None:
-        """Add to the request what proves who sends it."""
+        """Add the headers or parameters of the credential to the request."""

@@ -37,7 +37,9 @@ def document_url(request: HttpRequest | Request) -> str:
 
 
 def client_metadata_document(redirect_uri: str, *, authentication: str, scope: str = "") -> dict[str, Any]:
-    """The client metadata of RFC 7591 section 2, with what OpenID Connect adds for native clients."""
+    """Return the client metadata of RFC 7591 section 2, with the members of OpenID Connect for native
+    clients.
+    """
     is_web = redirect_uri.startswith("https:")
     metadata = {
         "client_name": f"{NAME} at {urlsplit(redirect_uri).netloc}",

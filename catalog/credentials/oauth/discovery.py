@@ -51,8 +51,8 @@ class Step:
 
 @dataclass(slots=True)
 class Discovery:
-    """The authorization server of a vendor, as its documents name it. `scope` is what the vendor wants a
-    token to have; `resource` what it is for (RFC 9728).
+    """The authorization server of a vendor, as its documents name it. `scope` is the scope that the vendor
+    requires of a token, and `resource` the address that the token is for (RFC 9728).
     """
 
     resource: str

@@ -1,4 +1,5 @@
-"""The tokens of a credential: what a renewal requests, stores and records, and which are due.
+"""The tokens of a credential: the request, the stored columns and the audit entry of a renewal, and the
+tokens that are due for one.
 
 docs/decisions/0013-oauth.md has the reasons.
 """

@@ -80,7 +80,7 @@ def prepare(grant: Grant) -> Revocation:
 
 
 def prepare_users(grant: UserGrant, client: Grant, decrypted: Callable[[str], Secret]) -> Revocation:
-    """The same for what a user of an agent has authorized as the `client`."""
+    """Prepare the revocation of the tokens that a user of an agent has authorized for the `client`."""
     revoked = _prepare_revocation(client, grant, grant, decrypted)
     revoked.agent = grant.end_user.agent
     return revoked

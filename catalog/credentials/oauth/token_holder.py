@@ -122,8 +122,8 @@ def back_off(
 class TokenHolder(ABC, Generic[TokenRow]):
     """The row of a sign-in, read with its time (`timed()`), and the OAuth client that renews its tokens.
 
-    A subclass states what differs between rows: how a token is requested, which columns a reply changes, what
-    is recorded, and how a sign-in ends.
+    A subclass defines the parts that differ between models: the token request, the columns that a reply
+    changes, the audit entry, and the end of a sign-in.
     """
 
     name: str  # for messages and the log
@@ -148,7 +148,7 @@ class TokenHolder(ABC, Generic[TokenRow]):
 
     @abstractmethod
     def end(self, code: str, reason: str, since: datetime | None) -> NeedsSignInError:
-        """End the sign-in, if the row has not changed, and return the error for those who want a token.
+        """End the sign-in, if the row has not changed, and return the error for callers that request a token.
 
         since: the time of the renewal whose result is unknown, if the end may come from it.
         """
@@ -306,11 +306,11 @@ class TokenHolder(ABC, Generic[TokenRow]):
 
 
 def acquire(read_holder: Callable[[], TokenHolder[Any]], *, refused: int | None = None) -> Token:
-    """Return a token, renewed if it is due, or another one than that of the `refused` generation.
+    """Return a token. It is renewed if it is due, or if it is of the `refused` generation.
 
     read_holder: reads the row again for each attempt. May wait for the authorization server or for another
     process, up to 35 s each; never call it in a transaction. Raises NeedsSignInError, BusyError, other
-    ProtocolErrors, DomainError, and what read_holder raises.
+    ProtocolErrors, DomainError, and the errors of read_holder.
     """
     ends = time.monotonic() + MAX_WAIT
     while True:

@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def token_for(credential: Credential, *, refused: int | None = None) -> Token:
-    """Return a token, renewed if it is due, or another one than that of the `refused` generation.
+    """Return a token. It is renewed if it is due, or if it is of the `refused` generation.
 
     May wait for the authorization server or for another process, up to 35 s each. Never call it in a
     transaction. The token of an unsaved credential is not stored. Raises NeedsSignInError, BusyError, other

@@ -44,7 +44,7 @@ class Command(BaseCommand):
         return run
 
     def follow_up(self, run: Run) -> None:
-        """Do what a worker would do in the following tasks."""
+        """Run the tasks that a worker runs after an enumeration."""
         self.stdout.write(
             f"  {run.seen} tools on {run.pages} pages: {run.added} added, {run.changed} changed, "
             f"{run.unchanged} unchanged, {run.withdrawn} withdrawn, {run.rejected} rejected"

@@ -80,8 +80,8 @@ _EFFECT_OF: dict[Side, dict[Kind, Effect]] = {
 class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
     """One difference. `path` is its path by parameter name (`inputs/city/max`), escaped as a JSON Pointer.
 
-    `effect` names those concerned, `class` the risk. What cannot be decided widens the risk: it is accepted
-    for a call only after a user has compared the two.
+    `effect` names those concerned, `class` the risk. An undecided change counts as one that widens the risk:
+    it is accepted for a call only after a user has compared the two.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Fold a text to its words, without what a writer can put between and around them. Pure.
+"""Fold a text to its words, without punctuation, markup and separators. Pure.
 
 Rules on wording read this form: without markup and entities, with single spaces, and with letters joined that
 are spaced out or written as digits. Rules on markup read the text itself.

@@ -141,6 +141,8 @@ def clauses_of(phrases: Mapping[str, tuple[str, ...]]) -> tuple[Clause, ...]:
 
 
 def _fold_words(words: list[str]) -> list[str]:
-    """Fold words as texts are folded. Capitals may look like other letters than their lower-case forms."""
+    """Fold each word with the rules for texts. A capital letter may look like another letter than its
+    lower-case form does.
+    """
     cased = (form for word in words for form in (word, word.capitalize(), word.upper()))
     return list(dict.fromkeys(fold_text(legible(form)).strip() for form in cased))

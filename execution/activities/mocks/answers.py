@@ -202,7 +202,7 @@ def _invalid(faults: Mapping[str, str]) -> DomainError:
 
 
 def misfits(mock: Mock, signature: Signature) -> Iterator[tuple[str, str]]:
-    """Yield what contradicts the signature, by its path. A mock invents no answer for it."""
+    """Yield each contradiction to the signature, with its path. A mock invents no answer for it."""
     inputs = {parameter.name: parameter for parameter in signature.inputs}
     for number, example in enumerate(mock.examples):
         for name, value in example.arguments.items():

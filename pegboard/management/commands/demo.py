@@ -127,7 +127,7 @@ def wait_for_run(run: Run) -> Run:
 
 
 def translate_texts(designer: User) -> None:
-    """Translate the tool that its vendor describes in German. What a person has changed since stays."""
+    """Translate the tool that its vendor describes in German. Texts that a user has changed since stay."""
     scan.scan_pending()
     german = Tool.objects.filter(endpoint__vendor__slug="quillmoor", texts__language="de").first()
     if german is None or german.current is None:

@@ -33,7 +33,8 @@ class DoctorLimits:
 class DoctorCheck:
     """A check of this installation.
 
-    claim: what holds if the check finds nothing. deployed: only for installations that serve others.
+    claim: the statement that is true if the check finds nothing. deployed: only for installations that serve
+    others.
     """
 
     name: str
@@ -45,7 +46,7 @@ class DoctorCheck:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check. `facts` are sentences about what is well."""
+    """The result of a check. `facts` are sentences about parts that work."""
 
     check: DoctorCheck
     troubles: tuple[Trouble, ...]

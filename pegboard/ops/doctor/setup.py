@@ -1,4 +1,4 @@
-"""Settings, keys and files: what can be judged without any server."""
+"""Checks of settings, keys and files, which need no server."""
 
 import os
 import shutil

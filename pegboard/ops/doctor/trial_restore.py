@@ -164,7 +164,9 @@ def _read_releases(database: psycopg.Connection) -> dict[tuple[int, int], str]:
 
 
 def compare(comparison: RestoreComparison) -> Iterator[Trouble]:
-    """Yield what an earlier state of this database cannot contain: its releases and audit entries stay."""
+    """Yield a problem for each release and audit entry that contradicts this database: an earlier state of it
+    contains no other ones.
+    """
     here = comparison.here_releases
     different = [key for key, digest in comparison.restored_releases.items() if here.get(key) != digest]
     if different:

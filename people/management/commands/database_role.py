@@ -73,7 +73,9 @@ class Command(BaseCommand):
 
 
 def _make(name: str, password: str) -> None:
-    """Create the role, or change what it lacks. An owner without CREATEROLE needs a role that exists."""
+    """Create the role, or add the privileges that it lacks. An owner without CREATEROLE needs a role that
+    exists.
+    """
     role = sql.Identifier(name)
     row = _rows(
         "SELECT rolsuper OR pg_has_role(rolname, current_user, 'MEMBER'),"

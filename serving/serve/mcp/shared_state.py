@@ -59,7 +59,7 @@ SLOTS: dict[StreamKind, StreamSlots] = {
 
 @dataclass(frozen=True)
 class KeyStore:
-    """A `TextStore` in the broker's server. No key reads what another has stored."""
+    """A `TextStore` in the broker's server. No key reads the entries of another key."""
 
     topic: str
     key: ApiKey
