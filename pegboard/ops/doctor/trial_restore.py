@@ -164,9 +164,7 @@ def _read_releases(database: psycopg.Connection) -> dict[tuple[int, int], str]:
 
 
 def compare(comparison: RestoreComparison) -> Iterator[Trouble]:
-    """Yield a problem for each release and audit entry that contradicts this database: an earlier state of it
-    contains no other ones.
-    """
+    """Yield a problem if the backup has releases or audit entries that this database lacks or has changed."""
     here = comparison.here_releases
     different = [key for key, digest in comparison.restored_releases.items() if here.get(key) != digest]
     if different:
