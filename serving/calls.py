@@ -27,7 +27,7 @@ from designer.exports.document import ReleasedTool
 from designer.models import CallEnvironment, Release
 from designer.releases import fresh_signatures
 from execution.activities import kinds
-from execution.calls import cancellation, continuing, invocation, latent, requesting, versions
+from execution.calls import cancellation, continuing, invocation, latent, requesting
 from execution.calls.call_keys import ClientCallId
 from execution.calls.checks import ArgumentsError, ConfirmationError
 from execution.calls.masking import VisibleCall, masked_call
@@ -471,7 +471,7 @@ def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> 
 
 def released_version(tool: ReleasedTool) -> ToolVersion:
     """Return the catalog's row of the released version. Raises DomainError if it may not run as released."""
-    version = versions.find(tool.id, tool.version.ordinal)
+    version = requesting.find_version(tool.id, tool.version.ordinal)
     name = tool.signature.name
     if version is None or version.digest != tool.version.digest:
         message = f"The catalog's version of “{name}” is not the one that was released, so it does not run."

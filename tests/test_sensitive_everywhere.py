@@ -21,7 +21,7 @@ from designer.procedures import editing as procedures
 from designer.rehearsals import sentences
 from designer.releases import channels, publishing, rehearsed
 from execution.activities import operations
-from execution.calls import examples, requesting, versions
+from execution.calls import examples, requesting
 from people import api_keys
 from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_vendor
@@ -87,7 +87,7 @@ RELEASED = {"api-release-agent-tool", "api-release-bundle", "api-release-tool"}
 def admin(db, monkeypatch):
     """An administrator, before whom nothing is hidden by a team."""
     # A process remembers signatures by the ids of versions, which are given a second time here.
-    monkeypatch.setattr(versions, "_signatures", {})
+    monkeypatch.setattr(requesting, "_cached_signatures", {})
     first_ids()
     return make_user(Role.ADMIN, username="root")
 

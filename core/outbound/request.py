@@ -9,11 +9,17 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from typing import Protocol as Interface
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
+from core.outbound.addresses import CheckedUrl
 from core.outbound.errors import RefusedError, printable
 from core.outbound.listening import Listening
 from core.outbound.reply import Reply
+
+# The path and the query that a request may have.
+_PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
+_QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
+_METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 
 # Returns whether the bytes so far suffice, for streams that stay open.
 IsEnough = Callable[[bytes], bool]
@@ -198,3 +204,18 @@ def check_header(name: str, value: str) -> None:
         raise RefusedError(
             "HEADER", f"The header {printable(name)} contains a character that HTTP does not allow."
         )
+
+
+def request_target(root: CheckedUrl, request: Request) -> str:
+    """Return the target of the request below the root. Raises RefusedError if it would leave it."""
+    if request.method not in _METHODS or not _QUERY.fullmatch(request.query):
+        raise RefusedError("REQUEST", "The request contains characters that HTTP does not allow there.")
+    has_dots = any(unquote(segment) in {".", ".."} for segment in request.path.split("/"))
+    if has_dots or not _PATH.fullmatch(request.path):
+        path = printable(request.path)
+        raise RefusedError("PATH", f"The path {path} would leave the endpoint's address.")
+    # Parameters of the root are added, unless the request has parameters of the same name.
+    names = {part.partition("=")[0] for part in request.query.split("&")}
+    fixed_parts = [part for part in root.query.split("&") if part.partition("=")[0] not in names]
+    query = "&".join(part for part in (*fixed_parts, request.query) if part)
+    return (root.path + request.path or "/") + (f"?{query}" if query else "")

@@ -42,12 +42,12 @@ from core.outbound.request import (
     SessionCredential,
     apply_headers,
     check_header,
+    request_target,
 )
 from core.outbound.response import Incoming, read_body, with_converted_errors
 from core.outbound.rest import Line, ReplyRemainder
 from core.outbound.secret_echo import SecretScanner
 from core.outbound.sockets import ClientCertificate
-from core.outbound.targets import request_target
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "PROXY", "RATE_LIMITED"}
 # For the closing requests of an interrupted session.

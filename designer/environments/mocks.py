@@ -32,7 +32,7 @@ from execution.activities.mocks import answers, assertions
 from execution.activities.mocks.answers import Mock, MockReply
 from execution.activities.mocks.assertions import AnyAssertion, Assertion, RecordedCall, Verdict
 from execution.activities.mocks.situations import SITUATIONS
-from execution.calls import invocation, versions
+from execution.calls import invocation, requesting
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -252,7 +252,7 @@ def call_step(
     if mocked.activity is None or not mocked.mock.examples:
         mocked = _add_vendor_example(mocked, actor)
     activity = operations.current(mocked.activity) if mocked.activity else None
-    version = versions.find(pin.tool_id, pin.version.ordinal) or pin.version
+    version = requesting.find_version(pin.tool_id, pin.version.ordinal) or pin.version
     return invocation.call_now(
         version,
         actor=actor,

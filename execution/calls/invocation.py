@@ -51,7 +51,6 @@ from execution.calls import (
     remote_runs,
     requesting,
     results,
-    versions,
 )
 from execution.calls.checks import refuse_removed
 from execution.calls.lease import CallHeartbeat, Conversation, Unspoken, WatchedCall, extend_lease
@@ -381,7 +380,7 @@ def _call_step(
     activity: ActivityVersion | None = None,
 ) -> Call:
     """Execute a step in the place of its parent, so that it never waits for one."""
-    version = versions.find(tool, ordinal)
+    version = requesting.find_version(tool, ordinal)
     if version is None or parent.requested_by is None:
         raise DomainError("unknown_tool", "There is no such version of a tool any more.", status=409)
     _count_step(parent)

@@ -16,6 +16,8 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db.models import BigIntegerField
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -25,10 +27,11 @@ from catalog.models.findings import FindingState
 from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
 from catalog.notifications.models import SendingState
+from catalog.review import holds
 from catalog.rules import retries
 from catalog.rules.retries import RetryTerms
 from catalog.tools import effective_texts
-from core.compiled_queries import PreparedInsert
+from core.compiled_queries import PreparedInsert, PreparedQuery, named_value
 from core.db_errors import LOST, outage
 from core.errors import DomainError
 from core.prepared_statements import run_prepared, run_together
@@ -43,6 +46,7 @@ from people.models import ApiKey, User
 from protocols.call_outcome import Outcome
 from protocols.calls import outcomes
 from protocols.calls.arguments import with_whole_numbers
+from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +60,21 @@ QUEUE_TIMEOUT = timedelta(seconds=30)
 MAX_CALLS_PER_TOOL = 500
 FORGET_EVERY = 50
 USERS_CALLS_AT_ONCE = 10  # without an API key
+MAX_CACHED_SIGNATURES = 2_000
+_cached_signatures: dict[int, Signature] = {}
+# Columns that no call needs, and that may be long.
+_UNUSED_COLUMNS = (
+    *(
+        "signature",
+        "raw",
+        "alarms",
+        "tool__stopped__signature",
+        "tool__stopped__raw",
+        "tool__stopped__alarms",
+    ),
+    *("tool__title", "tool__description", "tool__tags"),
+    *("tool__endpoint__policy", "tool__endpoint__retry", "tool__endpoint__error_message"),
+)
 
 
 class TooManyCallsError(DomainError):
@@ -375,3 +394,34 @@ def _forget_old(call: Call) -> int:
         .first()
     )
     return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
+
+
+def find_version(tool: int, ordinal: int) -> ToolVersion | None:
+    """Return the version with all facts that decide whether and how it may be called, in one query.
+
+    Its signature never changes, and is cached in the memory of this process.
+    """
+    rows = _version_query().rows(tool=tool, ordinal=ordinal)
+    if not rows:
+        return None
+    (version,) = rows
+    if version.pk not in _cached_signatures:
+        if len(_cached_signatures) >= MAX_CACHED_SIGNATURES:
+            _cached_signatures.clear()
+        _cached_signatures[version.pk] = version.decoded()
+    version.known = _cached_signatures.get(version.pk)
+    version.read_stopping = vars(version).pop("stopping")
+    version.next_call = vars(version).pop("reserved")
+    return version
+
+
+@cache
+def _version_query() -> PreparedQuery[ToolVersion]:
+    rows = ToolVersion.objects.filter(tool=named_value("tool"), ordinal=named_value("ordinal")).order_by()
+    endpoint = "tool__endpoint"
+    joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
+    rows = rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED_COLUMNS)
+    # A call begins with this query, so the call's id is reserved in it.
+    reserved = RawSQL(NEXT_CALL, [], output_field=BigIntegerField())  # noqa: S611 - a constant text
+    rows = rows.annotate(stopping=holds.stopping_of_tool(), reserved=reserved)
+    return PreparedQuery(rows)

@@ -15,7 +15,7 @@ from designer.exports import schema
 from designer.exports.document import ReleasedTool
 from designer.models import Release
 from execution.activities import kinds, reach
-from execution.calls import versions
+from execution.calls import requesting
 from execution.threads import configurations, threads
 from people.models import ApiKey
 from protocols.acp.client import ACP
@@ -27,7 +27,7 @@ from protocols.signature import Parameter
 
 def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> Abilities:
     tool = released_tool.signature
-    version = versions.find(released_tool.id, released_tool.version.ordinal)
+    version = requesting.find_version(released_tool.id, released_tool.version.ordinal)
     if version is None:
         return Abilities(has_threads=False)
     has_threads = threads.can_have(version)

@@ -21,7 +21,7 @@ from designer.models import KeyAgent
 from designer.pins import pins
 from designer.releases import publishing
 from execution import tasks
-from execution.calls import challenges, invocation, queue, versions
+from execution.calls import challenges, invocation, queue, requesting
 from execution.user_grants import context, end_users, grants, providers, vault
 from people import api_keys, teams
 from people.models import ApiKey, AuditEntry, Role, User
@@ -316,7 +316,7 @@ def test_a_call_does_not_go_on_at_another_version_than_was_released(owner, vendo
     vendor.script = by_path({"/tools/call": challenge(vendor), "/check": status_reply("completed")})
     agent, _ = desk(owner, vendor)
     call_for_user(runtime(owner, agent), resume_when_granted=True)
-    monkeypatch.setattr(versions, "find", lambda *_: None)
+    monkeypatch.setattr(requesting, "find_version", lambda *_: None)
     check_now()
     assert "not the one that was released" in UserGrant.objects.get().message
     assert Call.objects.count() == 1
