@@ -114,12 +114,10 @@ class AgentOutput(RetryStated, ModelOutput[Agent]):
 
     is_changed = serializers.BooleanField(
         read_only=True,
-        help_text="True if publishing now would create another release.",
+        help_text="True if publishing would create another release.",
     )
-    vendors = Slugs(help_text="The slugs of the vendors that are named for it; null for all.")
-    usable_vendors = Slugs(
-        help_text="Those whose tools it may use: `vendors`, narrowed by the agents above it; null for all."
-    )
+    vendors = Slugs(help_text="The slugs of its own vendors; null for all.")
+    usable_vendors = Slugs(help_text="The `vendors` that the agents above it allow too; null for all.")
 
     class Meta:
         model = Agent
@@ -213,7 +211,7 @@ class AgentDetail(GenericAPIView[Agent]):
 
     def get(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
+        return _respond_with(agent.pk, request)
 
     @extend_schema(parameters=[IF_MATCH], request=AgentChange)
     def patch(self, request: Request, slug: str) -> Response:
@@ -225,7 +223,7 @@ class AgentDetail(GenericAPIView[Agent]):
             expected=expected_state(request),
             **nest_retry_members(values),
         )
-        return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
+        return _respond_with(agent.pk, request)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
@@ -243,7 +241,7 @@ class AgentArchive(GenericAPIView[Agent]):
     @extend_schema(request=None, responses=AgentOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = agents.archive_agent(chosen_agent(request, slug), actor=person(request))
-        return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
+        return _respond_with(agent.pk, request)
 
 
 @extend_schema(tags=["agents"])
@@ -256,7 +254,7 @@ class AgentRestore(GenericAPIView[Agent]):
     @extend_schema(request=None, responses=AgentOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = agents.restore_agent(chosen_agent(request, slug), actor=person(request))
-        return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
+        return _respond_with(agent.pk, request)
 
 
 @extend_schema(tags=["agents"])
@@ -280,6 +278,7 @@ def _with_details(rows: Iterable[Agent]) -> list[Agent]:
     return agent_vendors.with_vendors(drafts.with_is_changed(rows))
 
 
-def _answer(agent: Agent) -> Response:
+def _respond_with(pk: int, request: Request) -> Response:
+    agent = get_object_or_404(agents_with_counts(person(request)), pk=pk)
     _with_details([agent])
     return Response(AgentOutput(agent).data, headers=etag_of(agents.facts(agent)))

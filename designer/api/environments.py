@@ -387,13 +387,7 @@ class NamedActivityDetail(GenericAPIView[Binding]):
         if activity is None:
             raise invalid(activity="No activity has the name by which one runs for this tool.")
         number: int | None = values.get("activity_version")
-        version: ActivityVersion | None
-        if number is not None:
-            version = activity.versions.select_related("interface").filter(number=number).first()
-        else:
-            version = operations.current(activity)
-        if version is None:
-            raise invalid(activity_version=f"“{activity}” has no version {number}.")
+        version = operations.current(activity) if number is None else _find_version(activity, number)
         binding_moves.move_named(
             agent,
             pin.tool,
@@ -439,6 +433,13 @@ def _read_acceptance(values: Mapping[str, Any]) -> Acceptance:
     return Acceptance(values.get("accept", ()), values.get("reason", ""))
 
 
+def _find_version(activity: Activity, number: int) -> ActivityVersion:
+    version = activity.versions.select_related("interface").filter(number=number).first()
+    if version is None:
+        raise invalid(activity_version=f"“{activity}” has no version {number}.")
+    return version
+
+
 def _bind_activity(
     request: Request, environment: Environment, pin: Pin, values: Mapping[str, Any]
 ) -> Response:
@@ -450,10 +451,7 @@ def _bind_activity(
         activity = Activity.objects.live().select_related("current__interface").filter(pk=pk).first()
         if activity is None:
             raise invalid(activity="There is no such activity.")
-        if number is not None:
-            version = activity.versions.select_related("interface").filter(number=number).first()
-            if version is None:
-                raise invalid(activity_version=f"“{activity}” has no version {number}.")
+        version = None if number is None else _find_version(activity, number)
     binding_moves.bind(
         environment,
         pin.tool,

@@ -39,7 +39,8 @@ class EndpointSecretOutput(ModelOutput[EndpointSecret]):
 class VaultOutput(serializers.Serializer[Any]):
     secrets = EndpointSecretOutput(many=True)
     missing = serializers.ListField(
-        child=serializers.CharField(), help_text="The names of secrets that tools require and nobody entered."
+        child=serializers.CharField(),
+        help_text="The names of secrets that tools require and that are not entered.",
     )
 
 
