@@ -49,7 +49,7 @@ class ComparedTool(serializers.Serializer[Any]):
     effect = serializers.ChoiceField(
         choices=get_args(Effect),
         source="signature.annotations.effect",
-        help_text="The worst effect of a call, by the tuned texts if there are any.",
+        help_text="The most severe effect of a call, after tunings.",
     )
 
 

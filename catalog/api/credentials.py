@@ -48,8 +48,10 @@ class NewClientInput(ClientInput):
     registration_url = serializers.CharField(
         max_length=2_048,
         required=False,
-        help_text="In place of `client_id`: Pegboard registers itself there (RFC 7591), with the "
-        "settings of this client as `look-up/` returns them.",
+        help_text=(
+            "The registration address (RFC 7591) at which Pegboard registers a client with these "
+            "settings; replaces `client_id`. `look-up/` returns it."
+        ),
     )
 
     class Meta(ClientInput.Meta):
@@ -82,8 +84,11 @@ class CredentialInput(ModelInput):
         write_only=True,
         trim_whitespace=False,
         allow_blank=False,
-        help_text="With OAuth the client's; left out for a public client. With `key` a private key that the "
-        "server issued (PEM or JWK); without one Pegboard makes it.",
+        help_text=(
+            "The secret. For OAuth it is the client secret, omitted for a public client. With "
+            "`key` it is a private key that the server issued (PEM or JWK); Pegboard generates "
+            "one if it is omitted."
+        ),
     )
     client = NewClientInput(
         required=False, help_text="The OAuth client. Required for OAuth, refused for other kinds."
@@ -103,7 +108,9 @@ class SecretInput(Input):
         write_only=True,
         trim_whitespace=False,
         allow_blank=False,
-        help_text="Left out for an OAuth client with `key`: Pegboard makes another key.",
+        help_text=(
+            "The new secret. If it is omitted for an OAuth client with `key`, Pegboard generates another key."
+        ),
     )
 
 
@@ -153,8 +160,9 @@ class ScopesOutput(serializers.Serializer[Any]):
     )
     wanted = serializers.ListField(
         child=serializers.CharField(),
-        help_text="The scopes for want of which the vendor refused a request; the next sign-in requests"
-        " them too.",
+        help_text=(
+            "The missing scopes for which the vendor refused a request. The next sign-in requests them too."
+        ),
     )
 
 
@@ -182,7 +190,7 @@ class CredentialStatusOutput(serializers.Serializer[Any]):
     )
     in_doubt_since = serializers.DateTimeField(
         allow_null=True,
-        help_text="When a renewal was sent whose reply never came; the refresh token may be replaced.",
+        help_text="The time of a renewal without a reply. The refresh token may have been replaced.",
     )
     signed_in_at = serializers.DateTimeField(allow_null=True)
     signed_in_by = serializers.CharField(
@@ -307,7 +315,7 @@ class ServerOutput(serializers.Serializer[Any]):
         help_text="The address at which tokens are revoked (RFC 7009); may be empty."
     )
     takes_documents = serializers.BooleanField(
-        help_text="Whether a client id may be the address of a document about the client."
+        help_text="True if a client id may be the address of a client metadata document."
     )
     problem = serializers.CharField(help_text="The reason why the server cannot be used; may be empty.")
 

@@ -56,8 +56,10 @@ class DefinitionChange(Input):
         allow_blank=True,
         allow_null=True,
         max_length=100,
-        help_text="The activity that answers for it; empty for the model itself. Null leaves it to the "
-        "environments of agents, and to an activity of the same name.",
+        help_text=(
+            "The id of the activity that runs for it; empty if the model answers itself. Null "
+            "leaves the choice to the environments of agents, or to an activity of the same name."
+        ),
     )
 
 
@@ -88,8 +90,9 @@ class DefinitionsInput(Input):
     )
     calls = ComposedCalls(
         required=False,
-        help_text="In place of `tools`: the array of calls that the format `tool-system` composes. "
-        "Its `_activity` is left out: what answers is decided here.",
+        help_text=(
+            "The calls as an array in the format `tool-system`; replaces `tools`. Its `_activity` is ignored."
+        ),
     )
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +157,12 @@ class DefinitionList(ListAPIView[Tool]):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("status", str, enum=ToolStatus.values, description="`active` unless given.")
+            OpenApiParameter(
+                "status",
+                str,
+                enum=ToolStatus.values,
+                description="The status of the listed definitions; `active` by default.",
+            )
         ]
     )
     def get(self, request: Request) -> Response:

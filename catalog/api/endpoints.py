@@ -98,8 +98,10 @@ class EndpointInput(EndpointChange):
         required=False,
         min_value=1,
         max_value=2**63 - 1,
-        help_text="The id of a vendor request that this answers, whose address had to be corrected."
-        " Requests for this very address are answered in any case.",
+        help_text=(
+            "The id of a vendor request with another address that this endpoint answers. Requests"
+            " for the same address are always answered."
+        ),
     )
 
     class Meta(EndpointChange.Meta):
@@ -132,7 +134,10 @@ class EndpointOutput(RetryStated, ModelOutput[Endpoint]):
         default=None,
         allow_null=True,
         read_only=True,
-        help_text="Until then calls fail at once, because the vendor did not answer or asked for a pause.",
+        help_text=(
+            "The time until which calls fail at once, because the vendor did not answer or "
+            "required a pause; null for none."
+        ),
     )
 
     class Meta:
@@ -183,7 +188,7 @@ class SpokenOutput(serializers.Serializer[Any]):
 class EndpointDetailOutput(EndpointOutput):
     progress = serializers.SerializerMethodField()
     spoken = serializers.SerializerMethodField(
-        help_text="Facts about how the endpoint speaks its protocol, such as the revision."
+        help_text="The facts about the protocol of the endpoint, such as the revision."
     )
 
     class Meta(EndpointOutput.Meta):
@@ -273,7 +278,7 @@ class ConnectedOutput(serializers.Serializer[Any]):
     name = serializers.CharField(source="endpoint.name")
     credential = serializers.UUIDField(source="endpoint.credential_id", allow_null=True)
     is_same = serializers.BooleanField(
-        help_text="With this credential and these settings: then `again` connects no second one."
+        help_text=("True if it has the same credential and settings, so that `again` connects no second one.")
     )
     message = serializers.CharField()
 
@@ -306,7 +311,10 @@ class PreviewOutput(serializers.Serializer[Any]):
     )
     already_connected = ConnectedOutput(
         many=True,
-        help_text="With any in it, connecting answers 409 `already_connected` unless `again` is sent.",
+        help_text=(
+            "The endpoints with this address. If there are any, connecting is refused with 409 "
+            "`already_connected` unless `again` is sent."
+        ),
     )
     error = ErrorOutput(allow_null=True)
 

@@ -77,7 +77,7 @@ class FindingFilter(serializers.Serializer[Any]):
     sort = serializers.ChoiceField(
         choices=[WEIGHT, NEWEST],
         default=WEIGHT,
-        help_text="By severity, then the newest first; or all by age, the newest first.",
+        help_text="The order: by severity and then the newest first, or the newest first.",
     )
 
 

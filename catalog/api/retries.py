@@ -17,7 +17,9 @@ class RetryChange(Input):
         choices=list(retries.WHENS),
         required=False,
         allow_null=True,
-        help_text="Whether a call that failed is sent again: never, when that does no harm, or always.",
+        help_text=(
+            "The calls that are sent again after a failure: none, those that are safe to repeat, or all."
+        ),
     )
     give_up_after_seconds = serializers.IntegerField(
         min_value=1,

@@ -40,7 +40,10 @@ class RunOutput(ModelOutput[Run]):
     reached = serializers.DictField(
         child=serializers.CharField(),
         read_only=True,
-        help_text="Private addresses that were dialled, each with the deployment's entry that opens it.",
+        help_text=(
+            "The private addresses that were connected to, each with the entry of the allow list "
+            "that permits it."
+        ),
     )
     rejections = RejectionOutput(many=True, read_only=True)
 
@@ -98,7 +101,7 @@ class RunRow(RunOutput):
 class RunFilter(serializers.Serializer[Any]):
     endpoint = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
     with_changes = serializers.BooleanField(
-        required=False, help_text="Only those that added, changed, withdrew or brought back a tool."
+        required=False, help_text="True selects the runs that added, changed, withdrew or restored a tool."
     )
 
 

@@ -44,7 +44,8 @@ class WhyOutput(serializers.Serializer[Any]):
         child=serializers.CharField(), help_text="The words of the query for which its texts have a synonym."
     )
     meaning = serializers.FloatField(
-        allow_null=True, help_text="How close the meaning is, 0 to 1; null where meanings are not compared."
+        allow_null=True,
+        help_text="The similarity of the meanings, 0 to 1; null if meanings are not compared.",
     )
 
 
@@ -56,7 +57,7 @@ class VariantOutput(serializers.Serializer[Any]):
 class ToolRow(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     tool_id = serializers.CharField(
-        help_text="The vendor's own id; of prompts and resources with their kind before it, as an address."
+        help_text="The vendor's id; for prompts and resources with the kind in front, as an address."
     )
     kind = serializers.ChoiceField(choices=ItemKind.choices)
     name = serializers.CharField()
@@ -67,7 +68,7 @@ class ToolRow(serializers.Serializer[Any]):
     endpoint = serializers.IntegerField()
     protocol = serializers.CharField()
     version = serializers.CharField(
-        help_text="The current version as the vendor numbers it; empty where it numbers nothing."
+        help_text="The vendor's name of the current version; empty if it has none."
     )
     ordinal = serializers.IntegerField()
     version_name = serializers.CharField(help_text="The name of the version that pages show.")
@@ -78,17 +79,17 @@ class ToolRow(serializers.Serializer[Any]):
     tags = serializers.ListField(child=serializers.CharField())
     tokens = serializers.IntegerField(help_text="The estimated tokens of the tool as shown here.")
     effect = serializers.ChoiceField(
-        choices=get_args(Effect), help_text="The worst effect of a call, by the tuned texts if there are any."
+        choices=get_args(Effect), help_text="The most severe effect of a call, after tunings."
     )
     is_tuned = serializers.BooleanField(
-        help_text="The description and the tokens are those of a tuned text, which replaces the vendor's."
+        help_text="True if the description and the tokens are of a tuned text."
     )
     changed_at = serializers.DateTimeField()
     why = WhyOutput(
         allow_null=True, help_text="The reasons why the query found the tool; null without a query."
     )
     variants = VariantOutput(
-        many=True, help_text="The same tool at other endpoints of the vendor, which have no row of their own."
+        many=True, help_text="The same tool at other endpoints of the vendor. These have no rows."
     )
 
 
@@ -103,12 +104,14 @@ class ToolRows(serializers.Serializer[Any]):
     searched ones."""
 
     count = serializers.IntegerField(
-        help_text="How many tools match. Of a question, the best thousand are listed."
+        help_text="The number of matching tools. A query lists at most the best thousand."
     )
     row_count = serializers.IntegerField(
         allow_null=True,
-        help_text="How many rows these tools are: the same tool at several endpoints of a vendor is one, "
-        "unless `sort=-used`. Null if that takes long to count.",
+        help_text=(
+            "The number of rows: a tool at several endpoints of a vendor has one row, except with"
+            " `sort=-used`. Null if counting takes too long."
+        ),
     )
     fits_badly = serializers.BooleanField(help_text="True if no result fits the query well.")
 
@@ -132,23 +135,27 @@ PARAMETERS = [
     OpenApiParameter(
         "vendor",
         {"type": "array", "items": SOME_TEXT},
-        description="A vendor's slug. May be given more than once.",
+        description="The slug of a vendor. It may be repeated.",
     ),
     OpenApiParameter("protocol", str, enum=[name for name, _ in protocols.choices()], many=True),
     OpenApiParameter(
         "tag",
         {"type": "array", "items": SOME_TEXT},
-        description="The tool has all that are given, in any spelling (`E-Mail`, `email`).",
+        description=(
+            "A tag, in any spelling (`E-Mail`, `email`). With several, a tool must have all of them."
+        ),
     ),
     OpenApiParameter("effect", str, enum=EFFECTS, many=True),
-    OpenApiParameter("requirement", str, enum=REQUIREMENTS, many=True, description="What a call needs."),
+    OpenApiParameter(
+        "requirement", str, enum=REQUIREMENTS, many=True, description="The requirement of a call."
+    ),
     OpenApiParameter("used", str, enum=USED, many=True, description="`true`: tools that agents use."),
     OpenApiParameter(
         "kind",
         str,
         enum=[*ItemKind.values, ANY_KIND],
         many=True,
-        description="Tools alone, unless prompts and resources are asked for. May be given more than once.",
+        description="The kind of item; tools by default. It may be repeated.",
     ),
     OpenApiParameter("status", str, enum=ToolStatus.values, many=True),
     OpenApiParameter(
@@ -160,16 +167,16 @@ PARAMETERS = [
     OpenApiParameter(
         "version",
         SOME_TEXT,
-        description="The current version has this name at its vendor, such as `2` or `1.0.0`.",
+        description="The vendor's name of the current version, such as `2` or `1.0.0`.",
     ),
     OpenApiParameter("endpoint", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
     OpenApiParameter("as_typed", bool, description="`true` searches misspelt words as they are."),
     OpenApiParameter("sort", str, enum=SORT_NAMES),
-    OpenApiParameter("facets", str, enum=["1"], description="Also returns `facets`."),
+    OpenApiParameter("facets", str, enum=["1"], description="True returns `facets` too."),
     OpenApiParameter(
         "limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
     ),
-    OpenApiParameter("cursor", SOME_TEXT, description="Taken from the links of another page."),
+    OpenApiParameter("cursor", SOME_TEXT, description="The cursor from the links of another page."),
 ]
 
 

@@ -21,12 +21,19 @@ from people.models import Role
 from people.permissions import person
 
 LANGUAGE = OpenApiParameter(
-    "language", {"type": "string", "enum": list(languages.CODES)}, required=True, description="As in BCP 47."
+    "language",
+    {"type": "string", "enum": list(languages.CODES)},
+    required=True,
+    description="The language tag (BCP 47).",
 )
 FILE_PARAMETERS = [
     LANGUAGE,
     OpenApiParameter("type", {"type": "string", "enum": FileFormat.values}, required=True),
-    OpenApiParameter("vendor", {"type": "string", "maxLength": 100}, description="Its slug; all without."),
+    OpenApiParameter(
+        "vendor",
+        {"type": "string", "maxLength": 100},
+        description="The slug of a vendor; all vendors by default.",
+    ),
     OpenApiParameter("only_missing", {"type": "string", "enum": ["true", "false"]}),
 ]
 

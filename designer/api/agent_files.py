@@ -107,8 +107,10 @@ class ImportInput(TeamOfUser, Input):
     )
     accept_missing = serializers.BooleanField(
         required=False,
-        help_text="Goes without tools that are not here, and takes other versions where the file's are not. "
-        "Else the answer is 409 `import_incomplete`, and nothing is made.",
+        help_text=(
+            "True imports without missing tools, and with other versions for missing ones. "
+            "Otherwise the answer is 409 `import_incomplete`, and nothing is created."
+        ),
     )
 
 

@@ -34,14 +34,14 @@ DOCUMENT_HEADERS = [
         "If-None-Match",
         str,
         OpenApiParameter.HEADER,
-        description="Answers 304 when it names the release's ETag.",
+        description="An ETag. The answer is 304 if it is the release's.",
     ),
     OpenApiParameter(
         "ETag",
         str,
         OpenApiParameter.HEADER,
         response=[200, 304],
-        description="The release's digest; `.partial` follows where tools were left out.",
+        description="The digest of the release, followed by `.partial` if tools are omitted.",
     ),
 ]
 # Every read of a retired release reports it.
@@ -53,7 +53,7 @@ DOCUMENT_HEADERS += [
         ("Link", "The same of the release that succeeds it, as `successor-version`."),
     )
 ]
-UNCHANGED = OpenApiResponse(description="The caller has it already.")
+UNCHANGED = OpenApiResponse(description="The caller has the current content already.")
 GONE = OpenApiResponse(OpenApiTypes.OBJECT, description="The release is retired, and its date is past.")
 
 

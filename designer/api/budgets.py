@@ -26,7 +26,7 @@ class ToolCost(serializers.Serializer[Any]):
 
 class BudgetOutput(serializers.Serializer[Any]):
     limit = serializers.IntegerField(
-        allow_null=True, help_text="How many tokens its tools and procedures may take; null: no limit is set."
+        allow_null=True, help_text="The token limit of its tools and procedures; null for none."
     )
     stops = serializers.BooleanField(help_text="True if exceeding the limit fails a check of publishing.")
     tokens = serializers.IntegerField(
@@ -42,7 +42,7 @@ class BudgetInput(ModelInput):
     limit = input_field(
         TokenLimit._meta.get_field("tokens"),
         allow_null=True,
-        help_text="How many tokens of each request tools and procedures may take; null takes the limit away.",
+        help_text="The token limit of tools and procedures in each request; null removes it.",
     )
 
     class Meta:

@@ -65,7 +65,7 @@ class DraftOutput(serializers.Serializer[Any]):
         many=True, help_text="The test results of each agent of the tree that has tests."
     )
     tokens = serializers.SerializerMethodField(
-        help_text="By format, the tokens of everything that the agent itself shows at once."
+        help_text="The tokens of all tools and procedures of the agent itself, by format."
     )
 
     @extend_schema_field(serializers.DictField(child=TokensOutput()))

@@ -25,7 +25,9 @@ from people.models import Role
 from people.permissions import person
 
 NAME = OpenApiParameter("env", str, OpenApiParameter.PATH, description="Its name: `production`, `test`.")
-TOOL = OpenApiParameter("tool", str, OpenApiParameter.PATH, description="As a model knows the tool.")
+TOOL = OpenApiParameter(
+    "tool", str, OpenApiParameter.PATH, description="The name of the tool that a model sees."
+)
 AGENT = OpenApiParameter(
     "agent",
     str,

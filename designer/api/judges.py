@@ -18,8 +18,10 @@ from people.permissions import person
 class RehearsalJudgeChange(ModelChange):
     key = input_field(
         judges.KEY,
-        help_text="Sent to the origin of `url` alone and never shown. Left out, it stays, unless the origin "
-        "is another one: then it is forgotten.",
+        help_text=(
+            "The secret, which is sent only to the origin of `url` and never shown. If it is "
+            "omitted, the stored one stays, or is deleted if the origin has changed."
+        ),
     )
 
     class Meta:

@@ -23,7 +23,7 @@ class KeyChange(ModelChange):
         max_length=30,
         required=False,
         allow_blank=True,
-        help_text="The one that you saw. Where it is another one by now: 409 `changed_meanwhile`.",
+        help_text=("The expiry time that you saw. If it has changed, the answer is 409 `changed_meanwhile`."),
     )
 
     class Meta:
@@ -67,7 +67,7 @@ class KeyOutput(ModelOutput[ApiKey]):
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=KeyScope.choices), read_only=True)
     is_of_signed_in = serializers.BooleanField(
         read_only=True,
-        help_text="It has no secret: it is for clients that its owner signs in at the identity provider.",
+        help_text=("True if the key has no secret, because the identity provider authenticates its clients."),
     )
     agents = serializers.SerializerMethodField(
         help_text="The agents that are named for it, as far as you may see them; null if the key is not"

@@ -88,8 +88,10 @@ class LockFile(Input):
     bindings = LockedBinding(
         many=True,
         required=False,
-        help_text="What ran when the release was published, for each tool that did not run at its "
-        "vendor. Absent: all ran at their vendors.",
+        help_text=(
+            "The activity that ran at publishing, for each tool that did not run at its vendor; "
+            "absent if there was none."
+        ),
     )
 
 

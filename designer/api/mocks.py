@@ -41,7 +41,8 @@ class MockExample(Input):
     """
 
     arguments = serializers.DictField(
-        required=False, help_text="By the vendor's names. Answers calls that have these, beside others."
+        required=False,
+        help_text="The values by the vendor's names. The example answers calls that have these values.",
     )
     outputs = serializers.DictField(help_text="The values by the vendor's names; they fit the output schema.")
 
@@ -56,7 +57,9 @@ class MockSituation(Input):
     switch = serializers.BooleanField(
         required=False,
         allow_null=True,
-        help_text="On or off. Without it, the situation is on for the calls that `when` selects.",
+        help_text=(
+            "True or false. If it is omitted, the situation applies to the calls that `when` selects."
+        ),
     )
     message = serializers.CharField(required=False, allow_blank=True, max_length=500)
     parameter_errors = serializers.DictField(
@@ -120,7 +123,9 @@ class MockInput(Input):
         child=MockSituation(),
         required=False,
         max_length=answers.MAX_SITUATIONS,
-        help_text="The first one that a call meets answers it; `slow` only makes it wait.",
+        help_text=(
+            "The situations. The first one that applies to a call answers it; `slow` only delays the answer."
+        ),
     )
 
 
@@ -230,7 +235,7 @@ class VerdictOutput(serializers.Serializer[Any]):
     says = serializers.CharField()
     holds = serializers.BooleanField()
     is_exercised = serializers.BooleanField(
-        help_text="False where no call could have broken the rule: that it holds proves nothing."
+        help_text="False if no call could have broken the rule, so that the result proves nothing."
     )
     why = serializers.CharField()
     calls = serializers.ListField(

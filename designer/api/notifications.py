@@ -188,7 +188,7 @@ class WebhookOutput(ModelOutput[Webhook]):
     """A webhook without its secret and its whole address, which no call gives a second time."""
 
     url = serializers.SerializerMethodField(
-        help_text="Its origin, with “/…” where more follows; empty when it cannot be decrypted any more."
+        help_text=("The origin of the address, with “/…” if a path follows; empty if it cannot be decrypted.")
     )
     state = serializers.ChoiceField(choices=["active", "failing", "paused"], read_only=True)
     events = EventList(read_only=True)

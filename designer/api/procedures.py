@@ -36,7 +36,7 @@ class LintRemarkOutput(serializers.Serializer[Any]):
     fix = serializers.CharField(allow_blank=True, help_text="The step that removes the issue.")
     name = serializers.CharField(allow_blank=True, help_text="The unknown name; may be empty.")
     tool = serializers.IntegerField(
-        allow_null=True, help_text="The tool of the catalog with that name, if only one has it: pin it."
+        allow_null=True, help_text="The only tool of the catalog with that name, which can be pinned."
     )
     instead = serializers.CharField(
         allow_blank=True, help_text="The agent's name that was probably intended."

@@ -43,7 +43,7 @@ class ReceivedTool(serializers.Serializer[Any]):
     digest = serializers.CharField(help_text="The digest of the vendor's document.")
     pinned = ApprovalOutput(allow_null=True)
     accepted = ApprovalOutput(
-        allow_null=True, help_text="Null where the endpoint's policy let the version through by itself."
+        allow_null=True, help_text="The acceptance of the version; null if the endpoint's policy accepted it."
     )
     worded = ApprovalOutput(
         allow_null=True, help_text="The user who last edited the tuned texts, if there are any."

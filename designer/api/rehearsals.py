@@ -26,7 +26,10 @@ class ExpectedInput(Input):
     )
     inputs = serializers.DictField(
         required=False,
-        help_text="By the names that a model is shown; those left out are not judged. `••••`: as stored.",
+        help_text=(
+            "The expected values by the names that a model sees. Omitted inputs are not checked. "
+            "`••••` keeps the stored value."
+        ),
     )
 
 
@@ -85,7 +88,7 @@ class AnswerOutput(serializers.Serializer[Any]):
         allow_blank=True, help_text="The difference from the expected answer; may be empty."
     )
     failed = serializers.CharField(
-        allow_blank=True, help_text="Why the judge has not given all of its tries; empty where it has."
+        allow_blank=True, help_text="The reason why the judge made fewer tries; empty if it made all."
     )
 
 
@@ -124,7 +127,9 @@ class GateInput(ModelInput):
     judge = serializers.CharField(
         required=False,
         max_length=36,
-        help_text="Whose figure counts: `built-in`, or the id of a judge. Left out, it stays.",
+        help_text=(
+            "The judge whose result counts: `built-in`, or its id. If it is omitted, the stored one stays."
+        ),
     )
 
     class Meta:

@@ -145,7 +145,9 @@ class ReleaseTools(ReleaseBytesView):
         return response
 
 
-TOOL_NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
+TOOL_NAME = OpenApiParameter(
+    "name", str, OpenApiParameter.PATH, description="The name of the tool that a model sees."
+)
 TOOL_FORMAT = OpenApiParameter(
     "format", str, enum=[format_.name for format_ in exports.FORMATS], description="`json-schema` if unsaid."
 )

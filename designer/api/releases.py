@@ -82,7 +82,7 @@ class RetirementOutput(ModelOutput[Retirement]):
     sunset_at = serializers.DateTimeField(
         read_only=True,
         allow_null=True,
-        help_text="From when on API keys no longer get the release; null: they still do.",
+        help_text="The time after which API keys no longer get the release; null if they still do.",
     )
 
     class Meta:
@@ -153,7 +153,9 @@ class FormatOutput(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     is_available = serializers.BooleanField(
-        help_text="False when a remark blocks it: with `partial=1` it goes without the tools in `left_out`."
+        help_text=(
+            "False if a remark blocks the export. With `partial=1` the export omits the tools in `left_out`."
+        )
     )
     left_out = serializers.ListField(
         child=serializers.CharField(), help_text="The tools that this format cannot carry."
@@ -161,8 +163,10 @@ class FormatOutput(serializers.Serializer[Any]):
     remarks = RemarkOutput(many=True)
     wire = serializers.DictField(
         child=WireOutput(),
-        help_text="By tool, if this format changes names: the vendor's name of each. A call with this "
-        "`format` uses the names of the format.",
+        help_text=(
+            "The vendor's name by the name of the format, for each tool whose names the format "
+            "changes. A call with this `format` uses the names of the format."
+        ),
     )
 
 

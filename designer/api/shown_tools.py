@@ -55,14 +55,15 @@ class FormatBudgetOutput(serializers.Serializer[Any]):
         child=serializers.CharField(), help_text="The names of the tools that it cannot represent."
     )
     advised = serializers.IntegerField(
-        allow_null=True, help_text="How many its users take in one request; null: no limit is known."
+        allow_null=True,
+        help_text="The number of tools that users of the format accept in one request; null if unknown.",
     )
 
 
 class ShownToolOutput(serializers.Serializer[Any]):
     format = serializers.CharField(source="format.name")
     text = serializers.SerializerMethodField(
-        help_text="To the byte what the export holds for this tool; empty where it cannot carry it."
+        help_text="The exact text of the tool in the export; empty if the format cannot represent it."
     )
     tokens = serializers.IntegerField()
     parts = PartOutput(many=True, help_text="The parts of the tool, whose tokens add up to `tokens`.")

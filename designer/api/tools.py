@@ -77,7 +77,7 @@ class ToolDetailOutput(ModelOutput[Tool]):
     version_name = serializers.CharField(source="current.name", read_only=True)
     description = serializers.CharField(read_only=True, help_text="The tuned description, or the vendor's.")
     language = serializers.SerializerMethodField(
-        help_text="Of the vendor's texts, as in BCP 47; empty if it is not known."
+        help_text="The language tag of the vendor's texts (BCP 47); empty if unknown."
     )
     tokens = serializers.IntegerField(read_only=True, help_text="The estimated tokens of `effective`.")
     is_tuned = serializers.BooleanField(read_only=True)
@@ -92,8 +92,10 @@ class ToolDetailOutput(ModelOutput[Tool]):
         default=None,
         allow_null=True,
         read_only=True,
-        help_text="Until then calls of this tool fail at once, because the vendor asked for a pause or "
-        "did not answer five in a row.",
+        help_text=(
+            "The time until which calls of this tool fail at once, because the vendor required a "
+            "pause or did not answer five calls in a row; null for none."
+        ),
     )
     used_by_others = serializers.SerializerMethodField(
         help_text="The number of other teams' agents that use it."

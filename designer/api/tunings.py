@@ -45,7 +45,8 @@ class ParameterTuning(Input):
     description = _words()
     hidden = serializers.BooleanField(required=False)
     preset = serializers.JSONField(
-        required=False, help_text="Sent when the model gives nothing; always, when the input is hidden."
+        required=False,
+        help_text=("The value that is sent if the model omits the input, or always if the input is hidden."),
     )
     values = serializers.DictField(
         child=ValueTuning(), required=False, help_text="The tunings by the vendor's value."

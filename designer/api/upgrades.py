@@ -43,10 +43,12 @@ class ImpactOutput(serializers.Serializer[Any]):
     line = serializers.IntegerField(allow_null=True, help_text="The line in the saved text, from 1.")
     message = serializers.CharField()
     breaks = serializers.BooleanField(
-        help_text="False for a line that only has to be read again, because a name in it changes."
+        help_text=(
+            "True if the line breaks; false if it only has to be read again, because a name in it changes."
+        )
     )
     refuses_publishing = serializers.BooleanField(
-        help_text="Whether the agent cannot be published after the move, until its words fit."
+        help_text="True if the agent cannot be published after the move until its words fit."
     )
 
 
@@ -65,8 +67,9 @@ _MEMBERS = {
         help_text="The pin may move, and nothing breaks, becomes riskier, or loses tuned texts."
     ),
     "refusal": serializers.CharField(
-        help_text="Why the pin cannot be moved: its agent may not use the vendor any more, or the version "
-        "waits for review or is blocked. Else empty."
+        help_text=(
+            "The reason why the pin cannot be moved, such as a version that waits for review; may be empty."
+        )
     ),
     "impact": ImpactOutput(many=True),
 }
@@ -78,7 +81,9 @@ UpgradeMovedOutput = type(
     _MEMBERS
     | {
         "new_name": serializers.CharField(help_text="What the model calls the tool after the move."),
-        "moved": serializers.BooleanField(help_text="In a dry run, whether the pin would move."),
+        "moved": serializers.BooleanField(
+            help_text="True if the pin was moved; in a dry run, if it would be."
+        ),
         "error": NotPinnedOutput(allow_null=True),
     },
 )
@@ -92,7 +97,7 @@ class WantedMove(VersionChoice):
 class UpgradeMovesInput(Input):
     moves = serializers.ListField(child=WantedMove(), required=False, max_length=pins.MAX_PINS_PER_REQUEST)
     all_safe = serializers.BooleanField(
-        default=False, help_text="Besides those in `moves`, every pin that is behind and whose move is safe."
+        default=False, help_text="True moves every pin with a safe update, in addition to `moves`."
     )
     dry_run = serializers.BooleanField(default=False, help_text="True to return the same and move nothing.")
 

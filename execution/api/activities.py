@@ -89,7 +89,10 @@ class ActivityVersionOutput(serializers.Serializer[Any]):
     created_by = serializers.CharField()
     by_administrator = serializers.BooleanField(
         source="is_by_administrator",
-        help_text="Saved by an administrator: it may reach what this deployment opens for vendors.",
+        help_text=(
+            "True if an administrator saved it, so that it may call the private addresses that "
+            "the deployment allows for vendors."
+        ),
     )
     created_at = serializers.DateTimeField()
 

@@ -52,9 +52,9 @@ class ResumeInput(Input):
     answers = serializers.DictField(
         required=False,
         help_text=(
-            'By the `id` of the question; null declines, and `{"pegboard/action": "cancel"}` '
-            "states that the user closed the question without a decision. A question without "
-            "`schema` needs no answer."
+            'The answers by the `id` of the question. Null declines, and `{"pegboard/action": '
+            '"cancel"}` states that the user closed the question without a decision. A question '
+            "without `schema` needs no answer."
         ),
     )
 
@@ -78,8 +78,10 @@ class CallErrorOutput(serializers.Serializer[Any]):
 
 class RetryOutput(serializers.Serializer[Any]):
     can_retry = serializers.BooleanField(
-        help_text="The same call may be sent again: the vendor allows it, or the tool surely did not "
-        "run, or running it twice does no harm."
+        help_text=(
+            "True if the same call may be sent again: the vendor allows it, the tool did not run,"
+            " or a second run does no harm."
+        )
     )
     after_ms = serializers.IntegerField(allow_null=True, help_text="The time to wait that the vendor states.")
     is_transient = serializers.BooleanField(help_text="True if the failure is expected to pass by itself.")
@@ -93,8 +95,10 @@ class AskOutput(serializers.Serializer[Any]):
     url = serializers.CharField(help_text="An address for a person to visit; may be empty.")
     request = serializers.DictField(
         required=False,
-        help_text="Of a question to the program that calls and not to its user: `method` and `params` as in "
-        "MCP. Its answer is the result of that request.",
+        help_text=(
+            "The `method` and `params` (as in MCP) of a question to the calling program instead "
+            "of its user. The answer is the result of that request."
+        ),
     )
 
 
@@ -154,7 +158,7 @@ class CallOutput(CallRow):
     asks = AskOutput(many=True)
     resume = serializers.URLField(allow_null=True)
     vendor_duration_ms = serializers.IntegerField(
-        allow_null=True, help_text="How long the tool ran, as the vendor states it; null if it does not."
+        allow_null=True, help_text="The duration that the vendor reports; null if it reports none."
     )
     reasoning = serializers.CharField(help_text="The model's reason for the call; may be empty.")
     attempts = AttemptOutput(many=True)

@@ -20,7 +20,7 @@ class EndpointSecretInput(ModelInput):
         max_length=vault.MAX_LENGTH,
         trim_whitespace=False,
         write_only=True,
-        help_text="Never shown again. In the place of an earlier one of this name.",
+        help_text="The secret. It is never shown again, and replaces an earlier one of this name.",
     )
 
     class Meta:
@@ -89,8 +89,10 @@ class ProviderInput(Input):
     provider = serializers.CharField(max_length=500, help_text="The vendor's name of the provider.")
     credential = serializers.UUIDField(
         allow_null=True,
-        help_text="Of the kind `oauth_users`, entered for the endpoint's address. Null: the vendor asks its "
-        "users itself.",
+        help_text=(
+            "A credential of the kind `oauth_users` for the endpoint's address. With null, the "
+            "vendor asks its users itself."
+        ),
     )
 
 

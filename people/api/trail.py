@@ -22,7 +22,7 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
     by = serializers.ChoiceField(
         choices=audit.Doer.choices,
         required=False,
-        help_text="What people did, or what workers and commands did by themselves.",
+        help_text="The kind of author: people, or workers and commands.",
     )
     kind = input_field(AuditEntry._meta.get_field("kind"), required=False, allow_blank=True)
     q = input_field(audit.TEXT, help_text="A part of the name of the changed object.")

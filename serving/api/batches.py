@@ -105,7 +105,10 @@ class BatchedCallInput(RuntimeCallInput):
     mode = serializers.ChoiceField(
         choices=[mode for mode in Mode.choices if mode[0] != Mode.STREAM],
         required=False,
-        help_text="As of a single call, without streams: a call can be followed at `calls/{call}/events/`.",
+        help_text=(
+            "The mode, as for a single call, but without `stream`: a call can be followed at "
+            "`calls/{call}/events/`."
+        ),
     )
 
 
@@ -135,12 +138,14 @@ class ModelCallInput(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         return {
-            TOOL: serializers.CharField(max_length=255, help_text="As the model knows the tool."),
+            TOOL: serializers.CharField(max_length=255, help_text="The name of the tool that a model sees."),
             ACTIVITY: serializers.CharField(
                 required=False,
                 allow_blank=True,
-                help_text="As the model was shown it. Where another one carries it out by now, the call is "
-                "refused with `activity_mismatch`.",
+                help_text=(
+                    "The activity that the model was shown. If another one runs now, the call is refused "
+                    "with `activity_mismatch`."
+                ),
             ),
             REASONING: serializers.CharField(
                 max_length=MAX_REASONING_LENGTH,

@@ -55,7 +55,10 @@ def event_stream(
 
 
 LAST_EVENT_ID = OpenApiParameter(
-    "Last-Event-ID", str, OpenApiParameter.HEADER, description="Go on after this event."
+    "Last-Event-ID",
+    str,
+    OpenApiParameter.HEADER,
+    description="The id of the event after which the stream continues.",
 )
 
 

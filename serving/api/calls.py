@@ -170,7 +170,7 @@ class RuntimeCallCancel(AgentCallCancel):
 
 class OutputInput(Input):
     output = serializers.DictField(
-        help_text="As `output_schema` of the call has it, by the names of the format."
+        help_text="The output, as `output_schema` of the call describes it, by the names of the format."
     )
 
 

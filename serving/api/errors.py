@@ -21,7 +21,7 @@ class ErrorKindOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     description = serializers.CharField(help_text="The vendor's description; may be empty.")
     is_transient = serializers.BooleanField(
-        allow_null=True, help_text="It is expected to pass by itself; null where that is not known."
+        allow_null=True, help_text="True if the error is expected to pass by itself; null if unknown."
     )
     details_schema = serializers.JSONField(
         allow_null=True, help_text="A JSON Schema of the details of the error; null if there are none."
@@ -32,8 +32,10 @@ class ErrorsOutput(serializers.Serializer[Any]):
     tool = serializers.CharField()
     ours = ErrorKindOutput(
         many=True,
-        help_text="In capital letters: `error.code` of an outcome; in small letters: `code` of a "
-        "refusal. `xx` replaces the digits of a status, and `…` the rest of a code.",
+        help_text=(
+            "The code. In capital letters it is `error.code` of an outcome, in small letters "
+            "`code` of a refusal. `xx` replaces digits of a status, and `…` the rest of a code."
+        ),
     )
     vendor = ErrorKindOutput(
         many=True,

@@ -29,7 +29,9 @@ from serving.api.call_documents import (
 )
 from serving.api.call_events import AnyAccept, event_stream
 
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
+NAME = OpenApiParameter(
+    "name", str, OpenApiParameter.PATH, description="The name of the tool that a model sees."
+)
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     str,

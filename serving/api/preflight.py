@@ -31,7 +31,7 @@ class ObstacleOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     severity = serializers.ChoiceField(
         choices=["stops", "asks", "warns"],
-        help_text="Whether a call is refused now, runs once the caller adds something, or may fail.",
+        help_text=("The effect on a call: it is refused, runs once the caller adds something, or may fail."),
     )
     message = serializers.CharField()
     to_do = serializers.CharField()
@@ -42,7 +42,7 @@ class ReadinessOutput(serializers.Serializer[Any]):
     tool = serializers.CharField(help_text="The name of the tool that a model sees.")
     runs = serializers.ChoiceField(
         choices=["vendor", "activity", "latent", "nothing"],
-        help_text="What would run: its vendor, an activity, the model itself, or nothing.",
+        help_text="The implementation: the vendor, an activity, the model itself, or nothing.",
     )
     activity = serializers.CharField(help_text="The name of the activity; empty for none.")
     can_run = serializers.BooleanField()

@@ -44,7 +44,9 @@ class ThreadRow(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     tool = serializers.CharField(
         allow_null=True,
-        help_text="Null before the first run on it, and if its release no longer shows the tool.",
+        help_text=(
+            "The name of the tool; null before the first run, and if the release no longer shows the tool."
+        ),
     )
     release = serializers.IntegerField(allow_null=True)
     status = serializers.ChoiceField(
