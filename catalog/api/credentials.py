@@ -406,7 +406,7 @@ class CredentialDetail(GenericAPIView[Credential]):
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        """Another name or other details; the origin stays. Tokens of another OAuth client are forgotten."""
+        """Change the name or the details; the origin stays. Changing the OAuth client deletes its tokens."""
         values = valid_data(CredentialChange(data=request.data))
         row = self._row(pk)
         changes = _changes(row, dict(values))

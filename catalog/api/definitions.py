@@ -143,7 +143,7 @@ class DefinitionDetailOutput(DefinitionOutput):
 
 @extend_schema(tags=["definitions"])
 class DefinitionList(ListAPIView[Tool]):
-    """Tools that are defined here. `GET tools/` finds them, too, among those of vendors."""
+    """The tools that are defined in Pegboard. `GET tools/` lists them together with vendors' tools."""
 
     write_role = Role.DESIGNER
     serializer_class = DefinitionOutput
@@ -178,10 +178,10 @@ class DefinitionList(ListAPIView[Tool]):
 
 @extend_schema(tags=["definitions"])
 class DefinitionImport(GenericAPIView[Tool]):
-    """Defines many tools, all of them or none.
+    """Define many tools, all or none.
 
-    The body is the array of tools, or an object around it. `fields` of a refusal names each fault by its
-    place: `tools.3.inputs` is of the fourth tool.
+    The body is the array of tools, or an object around it. `fields` of a refusal has the path
+    of each fault: `tools.3.inputs` are the inputs of the fourth tool.
     """
 
     write_role = Role.DESIGNER
@@ -236,7 +236,7 @@ class DefinitionDetail(GenericAPIView[Tool]):
 
 @extend_schema(tags=["definitions"])
 class DefinitionRestore(GenericAPIView[Tool]):
-    """Offers a definition again that was withdrawn."""
+    """Offer a withdrawn definition again."""
 
     write_role = Role.DESIGNER
     serializer_class = DefinitionDetailOutput

@@ -30,7 +30,7 @@ class UnmetNeedsOutput(serializers.Serializer[Any]):
 
 
 class UnmetNeedList(APIView):
-    """Searches that nothing answered well, the most frequent first, at most 200. No user is recorded."""
+    """The searches without a good result, the most frequent first, at most 200. No user is recorded."""
 
     read_role = Role.ADMIN
 

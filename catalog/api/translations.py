@@ -102,7 +102,7 @@ class TranslationImportOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["translations"])
 class TranslationList(ListAPIView[Translation]):
-    """Translations of vendors' texts into one language. No export and no model is given one."""
+    """Translations of vendors' texts into one language. Exports and models never contain them."""
 
     serializer_class = TranslationOutput
     ordering = ("id",)

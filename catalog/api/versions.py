@@ -188,7 +188,7 @@ def signature_document(version: ToolVersion) -> dict[str, Any]:
 
 
 class VersionList(ListAPIView[ToolVersion]):
-    """Newest first, by the vendor's labels where there are any."""
+    """The versions, the newest first by the vendor's labels if it has labels."""
 
     serializer_class = VersionOutput
     ordering = ("-label_key", "-id")

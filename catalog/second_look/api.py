@@ -42,7 +42,7 @@ class SecondLookChange(Input):
 class EndpointSecondLook(GenericAPIView[SecondLook]):
     """This endpoint's list as another client sees it: without our credential, or under another name.
 
-    Off until an administrator turns it on.
+    It is off until an administrator turns it on.
     """
 
     write_role = Role.ADMIN
@@ -53,7 +53,7 @@ class EndpointSecondLook(GenericAPIView[SecondLook]):
 
     @extend_schema(request=None, responses={202: SecondLookOutput})
     def post(self, request: Request, pk: int) -> Response:
-        """Look now, where it is on. While a look is under way, that one is the answer."""
+        """Read the list now, if the second look is on. If a look is running, it is returned."""
         look = runs.request(_endpoint(pk), actor=person(request))
         return Response(SecondLookOutput(look).data, status=202)
 

@@ -133,7 +133,9 @@ class ImportOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["agents"])
 class AgentFileDetail(GenericAPIView[Agent]):
-    """The agent with its sub-agents as a file: tools by their vendors' addresses and ids, and our words."""
+    """The agent with its sub-agents as a file: tools by the addresses and ids of their vendors, and tuned
+    texts.
+    """
 
     serializer_class = AgentFileOutput
     queryset = Agent.objects.none()
@@ -147,7 +149,7 @@ class AgentFileDetail(GenericAPIView[Agent]):
 
 @extend_schema(tags=["agents"])
 class AgentImport(GenericAPIView[Agent]):
-    """Makes the agents of a file, all of them or none."""
+    """Create the agents of a file, all or none."""
 
     write_role = Role.DESIGNER
     serializer_class = ImportOutput

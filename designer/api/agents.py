@@ -170,7 +170,9 @@ def find_moved_agent(request: HttpRequest | Request, slug: str) -> Agent | None:
 
 
 class AgentList(ListAPIView[Agent]):
-    """The agents of your teams; an administrator's list holds all. Archived ones are a list of their own."""
+    """The agents of your teams, and for administrators all agents. Archived agents have a list of their own
+    (`archived=1`).
+    """
 
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
@@ -233,7 +235,7 @@ class AgentDetail(GenericAPIView[Agent]):
 
 @extend_schema(tags=["agents"])
 class AgentArchive(GenericAPIView[Agent]):
-    """Puts an agent and all that is below it away. Its releases stay, and runtimes go on getting them."""
+    """Archive an agent and all agents below it. Runtimes still get its releases."""
 
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
@@ -246,7 +248,7 @@ class AgentArchive(GenericAPIView[Agent]):
 
 @extend_schema(tags=["agents"])
 class AgentRestore(GenericAPIView[Agent]):
-    """Brings an agent back, with all that was archived together with it."""
+    """Restore an archived agent, with the agents that were archived together with it."""
 
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
@@ -259,7 +261,7 @@ class AgentRestore(GenericAPIView[Agent]):
 
 @extend_schema(tags=["agents"])
 class AgentCopy(GenericAPIView[Agent]):
-    """Duplicates an agent: its tools, words and procedures, and not what it has published."""
+    """Duplicate an agent: its tools, tuned texts and procedures, without its releases."""
 
     write_role = Role.DESIGNER
     serializer_class = AgentOutput

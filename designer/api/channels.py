@@ -104,7 +104,7 @@ def detail(agent: Agent, name: str) -> dict[str, Any]:
 
 @extend_schema(tags=["channels"])
 class ChannelList(GenericAPIView[Channel]):
-    """The channels of an agent. `live` always exists, and leads nowhere until a release is promoted to it."""
+    """The channels of an agent. `live` always exists. It points to no release until one is promoted to it."""
 
     write_role = Role.DESIGNER
     runtime = True
@@ -118,7 +118,7 @@ class ChannelList(GenericAPIView[Channel]):
 
     @extend_schema(operation_id="agents_channels_move", request=NamedMoveInput, responses=ChannelDetailOutput)
     def put(self, request: Request, slug: str) -> Response:
-        """Moves the channel that `channel` names."""
+        """Move the channel that `channel` names."""
         agent = chosen_agent(request, slug)
         values = valid_data(NamedMoveInput(data=request.data))
         name = values.pop("channel")
@@ -127,7 +127,7 @@ class ChannelList(GenericAPIView[Channel]):
 
 @extend_schema(tags=["channels"])
 class ChannelDetail(GenericAPIView[Channel]):
-    """One channel and its moves. A PUT moves it, and makes it when it is new."""
+    """One channel and its moves. A PUT moves it, and creates it if it does not exist."""
 
     write_role = Role.DESIGNER
     runtime = True

@@ -283,7 +283,7 @@ class BindingList(GenericAPIView[Binding]):
         responses={200: BindingOutput},
     )
     def post(self, request: Request, slug: str, env: str) -> Response:
-        """Binds an activity to a tool, in place of what was bound to it."""
+        """Bind an activity to a tool. It replaces an earlier binding."""
         environment = chosen_environment(request, slug, env)
         values = BindingInput.parse(request.data)
         pin = chosen_tool(environment, values["tool"], values.get("agent", ""))
@@ -294,8 +294,9 @@ class BindingList(GenericAPIView[Binding]):
 
 @extend_schema(tags=["bindings"])
 class BindingDetail(GenericAPIView[Binding]):
-    """The activity that runs for one tool in one environment. Without a binding a definition runs by the
-    activity that it names, or by that of its own name, or it is latent; a vendor's tool runs at its vendor.
+    """The activity that runs for one tool in one environment. Without a binding, the activity that a
+    definition names runs for it, else the activity of the same name, else none (it is latent). A vendor's
+    tool runs at its vendor.
     """
 
     write_role = Role.DESIGNER
@@ -324,7 +325,7 @@ class BindingDetail(GenericAPIView[Binding]):
 
     @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingPatch)
     def patch(self, request: Request, slug: str, env: str, tool: str) -> Response:
-        """Moves the binding to another version of its activity, or binds another activity."""
+        """Move the binding to another version of its activity, or bind another activity."""
         environment, pin = self._find_environment_and_pin(request, slug, env, tool)
         values = BindingPatch.parse(request.data)
         if "activity" not in values:
@@ -366,7 +367,7 @@ class NamedActivityChange(AcceptanceInput):
 
 @extend_schema(tags=["bindings"])
 class NamedActivityDetail(GenericAPIView[Binding]):
-    """The activity that runs for a tool by its name, where nothing is bound to the tool."""
+    """The activity that runs for a tool because it has the same name and nothing is bound to the tool."""
 
     write_role = Role.DESIGNER
     serializer_class = BindingOutput
@@ -415,9 +416,9 @@ class NamedActivityDetail(GenericAPIView[Binding]):
 
 @extend_schema(tags=["environments"])
 class EnvironmentMocks(GenericAPIView[Binding]):
-    """Has mocks answer for all tools in this environment; a tool that has one keeps it.
+    """Bind mocks to all tools in this environment. Existing mocks are used.
 
-    All are bound or none: 409 `mocks_unmet` names the tools that can have no mock as they are.
+    If a tool cannot have a mock, nothing is bound: 409 `mocks_unmet` names such tools.
     """
 
     write_role = Role.DESIGNER

@@ -47,7 +47,7 @@ class RehearsalJudgeOutput(ModelOutput[RehearsalJudge]):
 
 @extend_schema(tags=["rehearsals"])
 class JudgeList(ListAPIView[RehearsalJudge]):
-    """Judges over the network that agents may be rehearsed by."""
+    """Evaluation models that run the tests of agents over the network."""
 
     read_role, write_role = Role.DESIGNER, Role.ADMIN
     serializer_class = RehearsalJudgeOutput

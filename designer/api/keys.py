@@ -96,7 +96,7 @@ class NewKeyOutput(KeyOutput):
 
 
 class KeyList(ListAPIView[ApiKey]):
-    """Your own keys; an administrator's list holds those of all users."""
+    """Your own API keys, and for administrators the keys of all users."""
 
     write_role = Role.VIEWER
     serializer_class = KeyOutput
@@ -128,8 +128,9 @@ class KeyDetail(GenericAPIView[ApiKey]):
 
     @extend_schema(request=KeyChange)
     def patch(self, request: Request, pk: int) -> Response:
-        """Changes how many calls of tools may be under way with the key, or the environment in which it runs
-        them. All else stays as it was made."""
+        """Change the number of tool calls that may run at once with the key, or the environment in which they
+        run. Other members cannot be changed.
+        """
         entries = valid_data(KeyChange(data=request.data))
         values, actor = entries, person(request)
         key = get_object_or_404(self.get_queryset(), pk=pk)
@@ -147,7 +148,7 @@ class KeyDetail(GenericAPIView[ApiKey]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
-        """Revokes the key: it stops working at once and stays in the list."""
+        """Revoke the key. It stops working at once, and stays in the list."""
         api_keys.revoke(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
         return Response(status=204)
 
@@ -158,7 +159,7 @@ class KeyRestore(GenericAPIView[ApiKey]):
 
     @extend_schema(request=None, responses={200: KeyOutput})
     def post(self, request: Request, pk: int) -> Response:
-        """Lets clients that the owner signs in work again, which a key with a secret cannot."""
+        """Enable a revoked key without a secret again. A key with a secret cannot be restored."""
         key = get_object_or_404(agent_keys.visible_to(person(request)), pk=pk)
         api_keys.restore(key, actor=person(request))
         return Response(KeyOutput(key).data)

@@ -292,7 +292,7 @@ class ReceiptFilter(serializers.Serializer[Any]):
 
 @extend_schema(tags=["runtimes"], parameters=[ReceiptFilter])
 class ReceiptsOfKeys(ListAPIView[Receipt]):
-    """The release that each API key reads now, by each way, for all agents that you may see."""
+    """The release that each API key reads now, for each form and each agent that you may see."""
 
     serializer_class = ReceiptOfKeyOutput
     ordering = ("-last_at", "-id")
@@ -310,7 +310,7 @@ class ReceiptsOfKeys(ListAPIView[Receipt]):
 
 @extend_schema(tags=["runtimes"])
 class ReceiptList(ListAPIView[Receipt]):
-    """The releases that API keys fetched, with the form; times are true to a minute."""
+    """The releases that API keys fetched, and in which form. Times are exact to the minute."""
 
     serializer_class = ReceiptOutput
     ordering = ("-last_at", "-id")

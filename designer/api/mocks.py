@@ -285,7 +285,7 @@ def answer_of(tool: int, reply: MockReply) -> dict[str, Any]:
 
 @extend_schema(tags=["mocks"])
 class MockList(GenericAPIView[Pin]):
-    """The agent's tools, and what their mocks answer."""
+    """The agent's tools with the answers of their mocks."""
 
     serializer_class = MockOutput
 
@@ -315,7 +315,7 @@ class MockDetail(GenericAPIView[Pin]):
 
     @extend_schema(request=MockSwitch, responses=MockOutput)
     def patch(self, request: Request, slug: str, name: str) -> Response:
-        """Switches situations on or off, and leaves the rest of the mock as it is."""
+        """Switch situations on or off. Other members of the mock stay unchanged."""
         mocked = chosen_mock(request, slug, name)
         values = MockSwitch.parse(request.data)
         return self._answer(mocks.switch(mocked.pin, actor=person(request), switches=values["switch"]))
@@ -377,7 +377,7 @@ class AgentAssertions(APIView):
 
     @extend_schema(request=AssertionsInput, responses=AssertionsOutput)
     def put(self, request: Request, slug: str) -> Response:
-        """Replace the kept assertions."""
+        """Replace the stored assertions."""
         agent = chosen_agent(request, slug)
         assertion_values = AssertionsInput.parse(request.data)["assertions"]
         return self._answer(mocks.set_assertions(agent, actor=person(request), documents=assertion_values))

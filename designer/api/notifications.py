@@ -241,7 +241,7 @@ class DeliveryOutput(ModelOutput[Delivery]):
 
 
 class WebhookList(ListAPIView[Webhook]):
-    """Your own webhooks; an administrator's list holds all."""
+    """Your own webhooks, and for administrators all webhooks."""
 
     read_role = write_role = Role.DESIGNER
     serializer_class = WebhookOutput
@@ -276,7 +276,7 @@ class WebhookDetail(OneWebhook):
 
     @extend_schema(parameters=[IF_MATCH], request=WebhookChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        """`is_paused`: true keeps what happens for up to three days, false sends it."""
+        """`is_paused`: true stores events for up to three days, false sends them."""
         values = valid_data(WebhookChange(data=request.data))
         row, actor, changes = self.find_webhook(pk), person(request), dict(values)
         is_paused, slugs_ = changes.pop("is_paused", None), changes.pop("agents", None)
@@ -295,7 +295,7 @@ class WebhookDetail(OneWebhook):
 
 
 class WebhookTest(OneWebhook):
-    """Sends a delivery of the type “test” at once; `error` has the reason if it was refused."""
+    """Send a delivery of the type “test” at once. `error` has the reason if it was refused."""
 
     takes_idempotency_keys = False
     serializer_class = DeliveryOutput
@@ -308,7 +308,7 @@ class WebhookTest(OneWebhook):
 
 
 class WebhookSecret(OneWebhook):
-    """A new secret; the old one signs nothing from now on."""
+    """Create a new secret. It replaces the old one at once."""
 
     serializer_class = SecretOutput
 
@@ -320,7 +320,7 @@ class WebhookSecret(OneWebhook):
 
 
 class DeliveryList(ListAPIView[Delivery]):
-    """The newest first; kept for a month."""
+    """The deliveries of the last month, the newest first."""
 
     read_role = Role.DESIGNER
     serializer_class = DeliveryOutput

@@ -254,7 +254,7 @@ class ResourceList(PinList):
 
 @extend_schema(tags=["pins"])
 class PinSeveral(GenericAPIView[Pin]):
-    """Up to a hundred tools in one call. One that is refused does not hold up the others."""
+    """Pin up to a hundred tools in one call. A refused tool does not stop the others."""
 
     write_role = Role.DESIGNER
     serializer_class = PinsOutput
@@ -325,7 +325,7 @@ class PinAgentInput(Input):
 
 @extend_schema(tags=["pins"])
 class PinAgent(GenericAPIView[Pin]):
-    """Moves a pin to another agent of the tree, with version, alias and tuning. It gets another id there."""
+    """Move a pin to another agent of the tree, with version, alias and tuning. It gets another id there."""
 
     write_role = Role.DESIGNER
     serializer_class = PinOutput

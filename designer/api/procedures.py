@@ -183,7 +183,7 @@ class ProcedureDetail(GenericAPIView[Procedure]):
 
 @extend_schema(tags=["procedures"])
 class ProcedureVersionList(ListAPIView[ProcedureVersion]):
-    """Every text that was saved, newest first."""
+    """The saved texts, the newest first."""
 
     serializer_class = ProcedureVersionOutput
     ordering = ("-number",)
@@ -205,7 +205,7 @@ class ProcedureVersionDetail(GenericAPIView[ProcedureVersion]):
 
 @extend_schema(tags=["procedures"])
 class ProcedureRestore(GenericAPIView[Procedure]):
-    """Saves an earlier text as the newest version."""
+    """Save an earlier text as the newest version."""
 
     role = write_role = Role.DESIGNER
     serializer_class = ProcedureOutput

@@ -58,7 +58,7 @@ class ReceivedOutput(serializers.Serializer[Any]):
 
 
 class AgentReceived(GenericAPIView[Any]):
-    """The content of an agent's runtime at a time, and who approved each part of it."""
+    """The release that a runtime of the agent received at a time, and who approved each part of it."""
 
     serializer_class = ReceivedOutput
 

@@ -296,7 +296,7 @@ class ConfusablePairs(GenericAPIView[Agent]):
     def get(self, request: Request, slug: str) -> Response:
         """Compare tools that may be confused.
 
-        With `tool` and `other` only these two, however alike they are.
+        With `tool` and `other` only these two are compared.
         """
         agent, query = chosen_agent(request, slug), request.query_params.dict()
         if not query.keys() & TWO.keys():
@@ -306,7 +306,9 @@ class ConfusablePairs(GenericAPIView[Agent]):
 
     @extend_schema(request=TellApartInput, responses=ConfusablePairListOutput)
     def post(self, request: Request, slug: str) -> Response:
-        """Adds the proposed sentence to the agent's words about `tool`; answers what is confusable then."""
+        """Add the proposed sentence to the agent's tuned text of `tool`. The answer lists the remaining
+        confusable tools.
+        """
         agent = chosen_agent(request, slug)
         values = valid_data(TellApartInput(data=request.data))
         look_alikes.add_contrast(agent, actor=person(request), **values)

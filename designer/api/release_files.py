@@ -103,6 +103,8 @@ EXPORT_REPLIES = {
 
 @extend_schema(tags=["releases"])
 class ReleaseTools(ReleaseBytesView):
+    """The tools of a release in one format. The answer is 304 if `If-None-Match` names the ETag."""
+
     @extend_schema(
         operation_id="agents_releases_tools_retrieve",
         parameters=[NUMBER, *EXPORT_PARAMETERS],
@@ -270,6 +272,8 @@ def _freshness_headers(decision: Decision) -> dict[str, str]:
 
 @extend_schema(tags=["releases"])
 class ReleaseBundle(ReleaseBytesView):
+    """The whole release document. The answer is 304 if `If-None-Match` names the ETag."""
+
     @extend_schema(
         operation_id="agents_releases_bundle_retrieve",
         parameters=[NUMBER, *DOCUMENT_HEADERS],

@@ -38,7 +38,7 @@ class ReleaseRetirement(GenericAPIView[Release]):
         operation_id="agents_releases_retirement_update", parameters=[NUMBER], request=RetirementInput
     )
     def put(self, request: Request, slug: str, number: str) -> Response:
-        """Retires it, or gives a retired one another reason or date."""
+        """Retire the release, or change the reason or the date of its retirement."""
         agent_releases, serializer = releases_at(request, slug), RetirementInput(data=request.data)
         serializer.is_valid(raise_exception=True)
         release = chosen_release(agent_releases, number)
@@ -49,6 +49,6 @@ class ReleaseRetirement(GenericAPIView[Release]):
         operation_id="agents_releases_retirement_destroy", parameters=[NUMBER], responses={204: None}
     )
     def delete(self, request: Request, slug: str, number: str) -> Response:
-        """Takes it back: runtimes get it as before."""
+        """Take back the retirement. Runtimes get the release again."""
         retiring.restore_release(chosen_release(releases_at(request, slug), number), actor=person(request))
         return Response(status=204)

@@ -89,7 +89,7 @@ class TeamDetail(GenericAPIView[Team]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
-        """Refused while agents belong to it."""
+        """Delete the team. The request is refused while agents belong to it."""
         agents.remove_team(self._team(request, slug), actor=person(request))
         return Response(status=204)
 
@@ -102,7 +102,7 @@ class TeamDetail(GenericAPIView[Team]):
 
 
 class TeamMember(GenericAPIView[Any]):
-    """One person in one team, by the name they sign in with. Both calls may be made twice."""
+    """The membership of a user, by username. Repeated calls change nothing."""
 
     write_role = Role.ADMIN
     serializer_class = TeamOutput

@@ -81,7 +81,7 @@ class TransferList(GenericAPIView[Transfer]):
 
 @extend_schema(tags=["transfers"])
 class TransferDetail(GenericAPIView[Transfer]):
-    """The transfer of an agent to one sub-agent. Deleting it goes back to the default name and words."""
+    """The transfer of an agent to one sub-agent. A DELETE restores the default name and text."""
 
     write_role = Role.DESIGNER
     serializer_class = TransferOutput

@@ -179,8 +179,9 @@ def target_of(view: GenericAPIView[Tuning] | ListAPIView[AuditEntry]) -> Pin | T
 
 @extend_schema(tags=["tunings"])
 class TuningDetail(GenericAPIView[Tuning]):
-    """The tuned texts of one pin, or of a tool in all its pins. Those of a pin take precedence over its
-    tool's."""
+    """The tuned texts of one pin, or of a tool in all its pins. The texts of a pin take precedence over the
+    texts of its tool.
+    """
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
@@ -201,7 +202,7 @@ class TuningDetail(GenericAPIView[Tuning]):
 
 @extend_schema(tags=["tunings"])
 class TuningRestore(GenericAPIView[Tuning]):
-    """The words as they were after a change in their history."""
+    """Restore the tuned texts of an entry of their history."""
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
@@ -213,7 +214,7 @@ class TuningRestore(GenericAPIView[Tuning]):
 
 @extend_schema(tags=["tunings"])
 class TuningSettle(GenericAPIView[Tuning]):
-    """Decides about one stale text."""
+    """Decide about one stale text."""
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput

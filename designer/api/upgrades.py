@@ -109,7 +109,7 @@ class UpgradeMovesOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["upgrades"])
 class UpgradeList(ListAPIView[Pin]):
-    """Pins that are behind, and what moving each of them would break."""
+    """The pins with newer versions, and the effects of moving each of them."""
 
     write_role = Role.DESIGNER
     serializer_class = UpgradeOutput

@@ -171,7 +171,9 @@ def proposed_agents(agent: Agent) -> QuerySet[Agent]:
 
 
 def find_sign_ins(agent: Agent, endpoints: Collection[int] = ()) -> list[Endpoint]:
-    """Return the endpoints that wait for a sign-in: of the agent's tools, and of those with these keys."""
+    """Return the endpoints that wait for a sign-in: the endpoints of the agent's tools, and those in
+    `endpoints`.
+    """
     used = Q(pk__in=endpoints) | Q(pk__in=agent.pins.live().values("tool__endpoint"))
     rows = Endpoint.objects.needing_action().with_status().select_related("vendor").filter(used)
     return [

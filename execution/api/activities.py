@@ -194,7 +194,7 @@ class ActivityDetail(GenericAPIView[Activity]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
-        """Remove it: it runs no more. Its versions stay, and so do the calls that it made."""
+        """Remove the activity. It no longer runs; its versions and its calls stay."""
         operations.remove(_get_activity(pk), actor=person(request))
         return Response(status=204)
 

@@ -346,7 +346,7 @@ class CallShow(GenericAPIView[Call]):
 
 @extend_schema(tags=["calls"])
 class CallResume(GenericAPIView[Call]):
-    """Continue a call that stopped to ask. This creates another call with its own outcome."""
+    """Continue a call that stopped with a question. This creates another call with its own outcome."""
 
     write_role = Role.DESIGNER
     takes_idempotency_keys = False

@@ -67,7 +67,7 @@ class ConfigurationList(ListAPIView[Configuration]):
 
     @extend_schema(request=ConfigurationInput, responses={201: ConfigurationOutput})
     def post(self, request: Request, pk: int) -> Response:
-        """Keep values under a name. Other values under a name that there is become its next state."""
+        """Store values under a name. Other values under an existing name become its next state."""
         entries = valid_data(ConfigurationInput(data=request.data))
         tool = get_object_or_404(Tool, pk=pk)
         configuration = configurations.save(tool, actor=person(request), **entries)
@@ -88,7 +88,7 @@ class ConfigurationDetail(GenericAPIView[Configuration]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int, name: str) -> Response:
-        """Offer it no more. Agents that have chosen it, and releases, go on with it."""
+        """Withdraw the configuration. Agents and releases that use it keep it."""
         configuration = _get_configuration(pk, name)
         configurations.remove(configuration.tool, actor=person(request), name=configuration.name)
         return Response(status=204)

@@ -61,7 +61,7 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
 
     @extend_schema(request=EndpointSecretInput, responses={200: EndpointSecretOutput})
     def post(self, request: Request, pk: int) -> Response:
-        """Enter one, or replace the one of this name."""
+        """Enter a secret, or replace the secret of this name."""
         values = valid_data(EndpointSecretInput(data=request.data))
         row = vault.set_secret(live_endpoint(pk), actor=person(request), **values)
         return Response(EndpointSecretOutput(row).data)

@@ -103,7 +103,7 @@ def forget(row: EndpointSecret, *, actor: User) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A secret that tools require. `tools`: some of them."""
+    """A secret that tools require. tools: the first tools that require it."""
 
     name: str
     tools: tuple[str, ...]

@@ -33,7 +33,7 @@ class RuntimeResumeInput(ResumeInput):
 
 @extend_schema(tags=["runtime-call-endings"])
 class AgentCallResume(GenericAPIView[Call]):
-    """Continue a call that stopped to ask, through the release that it was made through.
+    """Continue a call that stopped with a question, through the release of the call.
 
     The result is another call, with an outcome of its own. A `stream` has the vendor's events from the answer
     on, and none from before it.

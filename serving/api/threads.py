@@ -138,7 +138,7 @@ def _visible_threads(request: Request, slug: str) -> QuerySet[Thread]:
 
 @extend_schema(tags=["threads"])
 class ReleaseThreads(GenericAPIView[Release]):
-    """Begin a thread: each run of the tool on it continues with the state that the last one left.
+    """Begin a thread. Each run of the tool on it continues with the state after the last run.
 
     409 `no_threads`: the tool's vendor has none. Calls name the thread in `thread`.
     """
