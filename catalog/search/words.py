@@ -16,7 +16,7 @@ TAG_MARK, GROUP_MARK = "#", "~"
 _RUN = re.compile(r"[^\W_]+")
 # Several times faster than the pattern, and most text is ASCII.
 _SPACED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 # Han, kana and their relatives, Thai, Lao, Burmese, Khmer.
 _UNSPACED = re.compile("[\u2e80-\u312f\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
@@ -130,7 +130,7 @@ def parts(run: str) -> tuple[str, ...]:
         return ()
     if not run.isascii():
         return tuple(part[:MAX_WORD_LENGTH] for part in _unspaced(run.lower()))
-    pieces = [run] if run.islower() and run.isalpha() else _PART.findall(run)
+    pieces = [run] if run.islower() and run.isalpha() else PART.findall(run)
     # `v2`, `s3` and `B2B` are words of their own; `OAuth2` and `sendMessage` are several.
     if not (len(pieces) > 1 and any(len(part) > 2 for part in pieces)):
         pieces = [run]

@@ -4,7 +4,7 @@ import hashlib
 import html
 import re
 import unicodedata
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
 
@@ -27,7 +27,7 @@ from catalog.rules.markdown import strip_markdown
 from catalog.search.fit import Reasons
 from catalog.search.job_words import ENGLISH, stem
 from catalog.search.progress import Progress
-from catalog.search.words import fold, parts
+from catalog.search.words import PART, fold, parts
 from catalog.token_estimate import estimate_tokens
 from catalog.translations.languages import language_name
 from catalog.translations.tool_texts import digest_of
@@ -217,16 +217,28 @@ def _stems_of(word: str) -> frozenset[str]:
     return frozenset(stem(ENGLISH, part) for part in parts(fold(word)))
 
 
+def _matched_words(text: str, stems: Set[str]) -> Iterator[tuple[int, int]]:
+    """Yield where the words with one of these stems begin and end, of `ListOrders` the part that has it."""
+    for word in _WORD.finditer(text):
+        if _stems_of(word.group()).isdisjoint(stems):
+            continue
+        inner = [
+            (word.start() + part.start(), word.start() + part.end())
+            for part in PART.finditer(word.group())
+            if not _stems_of(part.group()).isdisjoint(stems)
+        ]
+        yield from inner or [word.span()]
+
+
 @register.filter
 def shown_matched(text: str, matched: Set[str]) -> SafeString:
     """The text as `shown` has it, with the words marked that have one of these stems."""
     if not matched:
         return shown(text)
     pieces, end = [], 0
-    for word in _WORD.finditer(text):
-        if not _stems_of(word.group()).isdisjoint(matched):
-            pieces += [shown(text[end : word.start()]), format_html("<mark>{}</mark>", shown(word.group()))]
-            end = word.end()
+    for start, stop in _matched_words(text, matched):
+        pieces += [shown(text[end:start]), format_html("<mark>{}</mark>", shown(text[start:stop]))]
+        end = stop
     return mark_safe("".join([*pieces, shown(text[end:])]))  # noqa: S308 - every piece is escaped above
 
 

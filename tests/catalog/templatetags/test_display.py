@@ -4,7 +4,7 @@ import pytest
 from django.utils.safestring import mark_safe
 
 from catalog.templatetags.differences import changed_words
-from catalog.templatetags.display import ago, breakable, brief, compact, shown
+from catalog.templatetags.display import ago, breakable, brief, compact, shown, shown_matched
 from catalog.templatetags.signatures import claims, default_value, limits
 from protocols.signature import Annotations
 from tests.factories import make_parameter
@@ -126,3 +126,17 @@ def test_what_a_vendor_does_not_claim_is_left_out():
 )
 def test_a_name_breaks_after_an_underscore_and_stays_escaped(name, expected):
     assert breakable(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "stems", "html"),
+    [
+        ("Payments_ListStandingOrders", {"order"}, "Payments_ListStanding<mark>Orders</mark>"),
+        ("orders & <b>", {"order"}, "<mark>orders</mark> &amp; &lt;b&gt;"),
+        ("Ärzte suchen", {"arzt"}, "Ärzte suchen"),
+        ("getURLs", {"url"}, "getURLs"),
+        ("cancel_flight", set(), "cancel_flight"),
+    ],
+)
+def test_the_part_of_a_name_is_marked_that_was_looked_for(text, stems, html):
+    assert shown_matched(text, stems) == html
