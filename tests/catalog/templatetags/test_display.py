@@ -133,8 +133,8 @@ def test_a_name_breaks_after_an_underscore_and_stays_escaped(name, expected):
     [
         ("Payments_ListStandingOrders", {"order"}, "Payments_ListStanding<mark>Orders</mark>"),
         ("orders & <b>", {"order"}, "<mark>orders</mark> &amp; &lt;b&gt;"),
-        ("Ärzte suchen", {"arzt"}, "Ärzte suchen"),
-        ("getURLs", {"url"}, "getURLs"),
+        ("Ärzte suchen", {"arzt"}, "<mark>Ärzte</mark> suchen"),
+        ("Alle Ärzte", {"such"}, "Alle Ärzte"),
         ("cancel_flight", set(), "cancel_flight"),
     ],
 )
