@@ -32,8 +32,6 @@ EXACT, MAX_CANDIDATES = 400, 1_000
 NAMESAKES, NAMES_BEGINNING = 200, 50
 # The words of the question that one of the first so many tools has are covered.
 COVERED_BY = 5
-# The mean of so many closest meanings states whether a catalog has anything like what is wanted.
-NEAREST = 10
 # More concepts than this make no question longer.
 MAX_LENGTH = 12
 
@@ -104,7 +102,6 @@ class Ranking:
         if self.question is None:
             return FitFeatures()
         features = [self._find_features(self.question, hit.tool) for hit in self.hits[:FIRST]]
-        nearest = heapq.nlargest(NEAREST, self.cosines.rephrased.values())
         best_share = max((row.share for row in features), default=0.0)
         clause_shares = [
             weigh_share(clause, *self._terms_of(hit.tool))
@@ -118,7 +115,6 @@ class Ranking:
             clause_share=max((best_share, *clause_shares)),
             share_and_meaning=max((row.share * row.rephrased for row in features), default=0.0),
             nearest=max(self.cosines.typed.values(), default=0.0),
-            nearest_ten=sum(nearest) / len(nearest) if nearest else 0.0,
             length=min(len(self.question.concepts), MAX_LENGTH) / ranker.MAX_CONCEPTS,
             unmatched=sum(1 for concept in concepts if not (concept.terms or concept.groups)),
             grouped=sum(1 for concept in concepts if concept.groups) / max(len(concepts), 1),

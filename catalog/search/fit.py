@@ -67,7 +67,6 @@ class FitFeatures(NamedTuple):
     clause_share: the best part of one clause; people explain in the others why they ask.
     share_and_meaning: the largest product of such a part and how close the rephrased meaning is.
     nearest: the closest meaning of all tools.
-    nearest_ten: the mean of the ten closest meanings, rephrased: one tool is near by chance, ten are not.
     length: the number of concepts, as a part of eight.
     unmatched: the number of words that no tool has.
     grouped: the part of the concepts that are everyday words of a trade.
@@ -78,7 +77,6 @@ class FitFeatures(NamedTuple):
     clause_share: float = 0.0
     share_and_meaning: float = 0.0
     nearest: float = 0.0
-    nearest_ten: float = 0.0
     length: float = 0.0
     unmatched: float = 0.0
     grouped: float = 0.0

@@ -1,9 +1,7 @@
-import pytest
-
-from catalog.search.candidates import Ranking
-from catalog.search.cosines import Cosines
+from catalog.search.candidates import Hit, Ranking
 from catalog.search.fit import Concept, FitFeatures, find_reasons, fits_badly, share_of, shipped_weights
 from catalog.search.ranker import RankedQuestion
+from catalog.search.ranking import pack, term_key
 
 CONCEPTS = [
     Concept("payslips", 4.0, frozenset(), frozenset({9})),
@@ -44,17 +42,15 @@ def test_a_question_that_tools_cover_fits_and_a_strange_one_does_not():
         assert fits_badly(strange, has_meanings=has_meanings)
 
 
-def test_ten_near_tools_lower_the_doubt_and_one_does_not():
-    question = RankedQuestion([Concept("refund", 1.0)], {}, 0.0, 0.6, 0.0, "")
-    near = dict.fromkeys(range(10), 0.6)
-    far = {0: 0.6} | dict.fromkeys(range(1, 30), 0.2)
-    fits = [
-        Ranking(question=question, cosines=Cosines(cosines, cosines)).find_fit() for cosines in (near, far)
-    ]
-    assert fits[0].nearest == fits[1].nearest == 0.6
-    assert fits[0].nearest_ten == pytest.approx(0.6)
-    assert fits[1].nearest_ten == pytest.approx(0.24)
-    assert shipped_weights()["meanings"]["nearest_ten"] < 0
+def test_a_clause_that_a_tool_answers_lowers_the_doubt():
+    asked, story = Concept("refund", 1.0, frozenset({term_key("refund")})), Concept("aunt", 1.0)
+    question = RankedQuestion([asked, story], {}, 0.0, 0.0, 0.0, "", [[asked, asked], [story, story]])
+    ranking = Ranking(
+        [Hit(True, True, False, -1.0, 1)], question=question, vectors={1: pack(["refund"], {"refund": 255})}
+    )
+    features = ranking.find_fit()
+    assert features.clause_share == 1.0 > features.best_share
+    assert shipped_weights()["meanings"]["clause_share"] < 0
 
 
 def test_every_feature_has_a_weight():
