@@ -222,6 +222,8 @@ TEMPLATES = [
         },
     }
 ]
+# `i18n` replaces Django's on purpose.
+SILENCED_SYSTEM_CHECKS = ["templates.W003"]
 FORM_RENDERER = "pegboard.web.form_fields.FieldRenderer"
 
 OIDC = _oidc()
@@ -278,7 +280,7 @@ if HTTPS:
     globals().update(_hsts(os.environ.get("PEGBOARD_HSTS") or DEFAULT_HSTS))
     if os.environ.get("PEGBOARD_HSTS"):
         # `check --deploy` need not warn of what the operator chose.
-        SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W005", "security.W021"]
+        SILENCED_SYSTEM_CHECKS += ["security.W004", "security.W005", "security.W021"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"

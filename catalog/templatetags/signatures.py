@@ -1,6 +1,7 @@
 """Parts of a signature in words."""
 
 import json
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -22,6 +23,19 @@ CLAIMS = {
     "idempotent": (gettext_lazy("Calling twice"), gettext_lazy("Harmless"), gettext_lazy("Acts twice")),
     "open_world": (gettext_lazy("Reach"), gettext_lazy("Outside systems"), gettext_lazy("The vendor's own")),
 }
+
+
+@register.filter
+def stated_columns(parameters: Iterable[Any]) -> set[str]:
+    """Return which of the columns `default`, `values` and `description` say something of these inputs."""
+    columns: dict[str, Callable[[Parameter], object]] = {
+        "default": default_value,
+        "values": lambda parameter: parameter.allowed_values or limits(parameter),
+        "description": lambda parameter: parameter.description or parameter.schema,
+    }
+    rows = [(row, row.parameter) for row in parameters]
+    stated = {name for name, text in columns.items() if any(text(parameter) for _, parameter in rows)}
+    return stated | {"description" for row, _ in rows if getattr(row, "vendors", None) is not None}
 
 
 @register.filter

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from core.compiled_queries import CompiledQuery, named_value
+from core.content_cache import ContentCache
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
 from designer.procedures import broken_lines, issues, lint, references, vocabulary
@@ -14,6 +15,9 @@ from people.models import User
 
 # The key of a text that is not a procedure yet.
 NEW = 0
+
+# By all that the issues of a text depend on. A vocabulary has the texts of 50 tools.
+_lint_results: ContentCache[Sequence[Issue]] = ContentCache(size=100)
 
 
 @dataclass(frozen=True)
@@ -64,15 +68,21 @@ def check_texts(
     elsewhere = vocabulary.find_elsewhere(names, agent, user)
     stored_texts = {key: references.stored_text(text_pieces) for key, text_pieces in pieces.items()}
     broken_line_issues = broken_lines.remarks(stored_texts, pins)
+    remarks = {
+        key: issues.in_order(
+            [
+                *_lint_results.get(
+                    (text, agent_vocabulary, frozenset(elsewhere.items())),
+                    partial(lint.lint, pieces[key], agent_vocabulary, elsewhere),
+                ),
+                *broken_line_issues.get(key, ()),
+            ]
+        )
+        for key, text in texts.items()
+    }
     return CheckedProcedures(
         vocabulary=agent_vocabulary,
         pieces=pieces,
-        # In the order of each text.
-        remarks={
-            key: issues.in_order(
-                [*lint.lint(text_pieces, agent_vocabulary, elsewhere), *broken_line_issues.get(key, ())]
-            )
-            for key, text_pieces in pieces.items()
-        },
+        remarks=remarks,
         of_agent=lint.unreferenced_issues(pieces.values(), agent_vocabulary),
     )

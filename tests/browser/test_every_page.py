@@ -3,6 +3,7 @@
 import pytest
 
 from people.models import Role
+from tests.browser.access import find_hidden_current, find_overflow, find_small_targets
 from tests.browser.axe import shut_out, shut_out_in_both_themes
 from tests.browser.cast import set_the_stage
 from tests.browser.conftest import DESKTOP, PHONE
@@ -66,8 +67,11 @@ def test_pages_shut_nobody_out_and_neither_complain_nor_move_nor_overflow(open_b
             messages.append(f"more than one main action: {primary}")
         if not page.evaluate(USES_OWN_FONT):
             messages.append("the preloaded font is not used")
+        messages += find_small_targets(page)
         if viewport == DESKTOP:
             messages += shut_out_in_both_themes(page)
+            messages += find_hidden_current(page)
+            messages += find_overflow(page)
         problems_by_address[address] = [line for line in messages if "status of 404" not in line]
         messages.clear()
 
