@@ -118,6 +118,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
         "pins_offered": _pins_named(row.agent, request.GET.getlist("made")),
         **_tools(pin_rows, checked),
         **_remarks(checked, row, actor),
+        "open_sentences": proposals.find_open_sentences(checked.pieces[row.pk]),
         # Without the script, which loads them after the page.
         **(_proposals(row, actor) if "proposals" in request.GET and actor.can_design else {}),
     }
