@@ -45,12 +45,12 @@ def record_held_list(run: Run, code: str, message: str, would_withdraw: int) -> 
 
 
 def record_inspection(
-    endpoint: Endpoint, run: Run | None, *, findings: int, held: int, revision: int
+    endpoint: Endpoint, run: Run | None, *, findings: int, held_count: int, revision: int
 ) -> None:
     """Record the effects of rules and policy on versions after they were recorded."""
     source = mark(f"Run {run.pk}") if run else mark("The vendor's history")
-    after = {"findings": findings, "held": held} if held else {"findings": findings}
-    if findings or held:
+    after = {"findings": findings, "held": held_count} if held_count else {"findings": findings}
+    if findings or held_count:
         reason = f"{source} brought versions in which rules of revision {revision} found something."
         audit.record(None, "inspect", endpoint, after=after, why=reason)
 

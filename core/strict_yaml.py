@@ -120,7 +120,7 @@ class _Composer:
                 self.documents += 1
                 self._anchors.clear()
 
-    def _start(self, opened: _OpenCollection) -> None:
+    def _start(self, opened_collection: _OpenCollection) -> None:
         if self._is_key():
             raise ProtocolViolationError("YAML_SYNTAX", "The reply uses a collection as a key.")
         self._count(1)
@@ -129,7 +129,7 @@ class _Composer:
             self._skipped = 1
             self._add(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
         else:
-            self._open.append(opened)
+            self._open.append(opened_collection)
 
     def _end(self) -> None:
         ended = self._open.pop()

@@ -29,10 +29,10 @@ class PublishedTools:
         self._lock = threading.RLock()
         self._open(_read_step_count(state, len(self.steps)))
 
-    def _open(self, published: int) -> None:
-        self.steps_taken = published
+    def _open(self, published_count: int) -> None:
+        self.steps_taken = published_count
         self._backend = self._backend_class()
-        self.tools = _tools_after(self._backend_class, self.steps[:published])
+        self.tools = _tools_after(self._backend_class, self.steps[:published_count])
 
     @property
     def news(self) -> list[str]:

@@ -39,10 +39,10 @@ class Watch:
         self.connection_attempts = 0
         self.waiting_beats: dict[str, int] = {}  # by request id
 
-    def beat(self, reserved: set[str], active: set[str]) -> None:
+    def beat(self, reserved_names: set[str], active: set[str]) -> None:
         """Note that the main loop runs; count the beats for which requests have waited for a free process."""
         self.silent_intervals = 0
-        waiting = reserved - active if len(active) < self.capacity else set()
+        waiting = reserved_names - active if len(active) < self.capacity else set()
         self.waiting_beats = {request: self.waiting_beats.get(request, 0) + 1 for request in waiting}
 
     def is_stuck(self, *, broker_answers: bool, connection_attempts: int) -> bool:

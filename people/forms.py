@@ -159,9 +159,11 @@ class ExplainedChoiceField(forms.ChoiceField):
 
     widget = forms.RadioSelect
 
-    def __init__(self, explained: Sequence[tuple[str, str | Promise, str | Promise]], **kwargs: Any) -> None:
-        super().__init__(choices=[(value, word) for value, word, _unused in explained], **kwargs)
-        self.explained = explained
+    def __init__(
+        self, explained_choices: Sequence[tuple[str, str | Promise, str | Promise]], **kwargs: Any
+    ) -> None:
+        super().__init__(choices=[(value, word) for value, word, _unused in explained_choices], **kwargs)
+        self.explained = explained_choices
 
 
 ROLES = [

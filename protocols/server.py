@@ -365,10 +365,12 @@ class Server(ABC, Generic[R]):
         """Return an error in the form of the protocol. body: the body of the request, b"" if it was not
         read."""
 
-    def refuse_method(self, request: ServerRequest, allowed: Literal["GET", "POST"]) -> ServerReply | None:
+    def refuse_method(
+        self, request: ServerRequest, allowed_method: Literal["GET", "POST"]
+    ) -> ServerReply | None:
         """Return the reply to a request with another method; None for an allowed one."""
-        if request.method == allowed or (request.method, allowed) == ("HEAD", "GET"):
+        if request.method == allowed_method or (request.method, allowed_method) == ("HEAD", "GET"):
             return None
-        refusal = Refusal(405, "method_not_allowed", f"This address accepts {allowed}.")
+        refusal = Refusal(405, "method_not_allowed", f"This address accepts {allowed_method}.")
         reply = self.refusal(refusal, b"")
-        return replace(reply, headers={**reply.headers, "Allow": allowed})
+        return replace(reply, headers={**reply.headers, "Allow": allowed_method})

@@ -47,17 +47,17 @@ def create_credential(
     kind: str,
     url: str,
     secret: str = "",
-    registered: RegisteredClient | None = None,
+    registered_client: RegisteredClient | None = None,
     **details: Any,
 ) -> Credential:
     """Create a credential. `url`: any address of the origin to which the secret may be sent.
 
     details: those of its kind (`kinds.KINDS`), or `clients.DETAILS` for OAuth.
     secret: for OAuth the client's, which is sent only to the token endpoint, "" for a public client.
-    registered: a registered client, which replaces both.
+    registered_client: a registered client, which replaces both.
     """
-    if registered:
-        client_details, secret = clients.from_registration(registered)
+    if registered_client:
+        client_details, secret = clients.from_registration(registered_client)
         details |= client_details
     credential = draft_credential(name=name, kind=kind, url=url, secret=secret, **details)
     credential.set_by = actor
@@ -89,7 +89,7 @@ def update_credential(
     *,
     actor: User,
     secret: str = "",
-    registered: RegisteredClient | None = None,
+    registered_client: RegisteredClient | None = None,
     expected: str = edit_conflicts.ANY_STATE,
     **changes: Any,
 ) -> Credential:
@@ -100,8 +100,8 @@ def update_credential(
     another origin needs another credential.
     """
     credential = lock_row(credential, Credential.objects.filter(removed_at=None))
-    if registered:
-        client_details, secret = clients.from_registration(registered)
+    if registered_client:
+        client_details, secret = clients.from_registration(registered_client)
         changes |= client_details
     before, old_details = sessions.facts(_with_grant(credential)), credential.details
     allowed_names = {"name", *details_of(credential), *clients.REGISTERED}

@@ -131,7 +131,7 @@ class _OAuthCredential:
             tokens.apart(partial(tokens.note_refusal, self._credential, generation))
             return False
         self._may_renew = False
-        self._carry(tokens.apart(partial(tokens.token_for, self._credential, refused=generation)))
+        self._carry(tokens.apart(partial(tokens.token_for, self._credential, refused_generation=generation)))
         return True
 
     def _carry(self, token: Token) -> None:
@@ -145,8 +145,8 @@ class _OAuthCredential:
 class _UnrecordedCredential:
     """A credential whose acceptance or refusal by the vendor is not recorded."""
 
-    def __init__(self, carried: AppliedCredential) -> None:
-        self.carried = carried
+    def __init__(self, applied_credential: AppliedCredential) -> None:
+        self.carried = applied_credential
 
     def current(self) -> AppliedCredential:
         return self.carried
@@ -202,7 +202,7 @@ def open_session(
     endpoint: Endpoint,
     exchanges: MutableSequence[Exchange] | None = None,
     limits: Limits | None = None,
-    reached: dict[str, str] | None = None,
+    reached_addresses: dict[str, str] | None = None,
     carried: Sequence[str] = (),
     *,
     keeps_connection: bool = False,
@@ -234,7 +234,7 @@ def open_session(
         certificate=carrier.certificate if carrier else None,
         memory=copy.deepcopy(endpoint.memory),
         exchanges=exchanges,
-        reached=reached,
+        reached_addresses=reached_addresses,
         turns=rate_limit.turns(endpoint),
         limits=limits or bounds.limits_of(endpoint),
         authorities=endpoint.authorities,

@@ -20,7 +20,7 @@ def assess_changes(
     run: Run,
     promises: Collection[str],
     current: Mapping[str, CurrentTool],
-    changed: Sequence[tuple[str, StagedTool]],
+    changed_tools: Sequence[tuple[str, StagedTool]],
 ) -> tuple[list[Finding], dict[int, AssessedTool]]:
     """Return the findings of these changed tools, and by tool the assessment of each one that is stopped or
     raises an alarm.
@@ -28,17 +28,17 @@ def assess_changes(
     findings: list[Finding] = []
     assessed: dict[int, AssessedTool] = {}
     endpoint_policy = policy.with_defaults(run.endpoint.policy)
-    version_ids = [pk for tool, _ in changed if (pk := current[tool].in_effect)]
+    version_ids = [pk for tool, _ in changed_tools if (pk := current[tool].in_effect)]
     before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=version_ids)}
-    texts_by_tool = _signatures_under_label([row for _, row in changed])
-    for tool, row in changed:
+    texts_by_tool = _signatures_under_label([row for _, row in changed_tools])
+    for tool, row in changed_tools:
         pk = current[tool].pk
         old, texts = before.get(pk), texts_by_tool[pk]
         failpoint("compare")
         assessment = assess.assess(
             OfferedVersion(old.decoded(), old.label, old.digest) if old else None,
             OfferedVersion(signature.from_json(row.signature), row.label, row.digest),
-            promised=promises,
+            promised_rules=promises,
             is_rewritten=bool(texts) and row.signature not in texts,
         )
         old_pk = old.pk if old else None
@@ -50,9 +50,9 @@ def assess_changes(
     return findings, assessed
 
 
-def _signatures_under_label(changed: Sequence[StagedTool]) -> dict[int, list[str]]:
+def _signatures_under_label(changed_tools: Sequence[StagedTool]) -> dict[int, list[str]]:
     """Return the stored signatures by tool that have the same version label as the staged one."""
-    labels = {tool.tool_pk: tool.label for tool in changed if tool.tool_pk and tool.label}
+    labels = {tool.tool_pk: tool.label for tool in changed_tools if tool.tool_pk and tool.label}
     rows = ToolVersion.objects.filter(tool__in=labels, label__in=set(labels.values())).order_by()
     texts_by_tool: dict[int, list[str]] = defaultdict(list)
     for tool, label, text in rows.values_list("tool_id", "label", "signature") if labels else ():

@@ -283,8 +283,8 @@ class _Pass:
         elif not self._is_held(item.digest, current):
             self._refuse_older(item, current)
 
-    def _is_held(self, digest: str, held: CurrentTool) -> bool:
-        return held.is_listed_as(digest, self.protocol.revision)
+    def _is_held(self, digest: str, current_tool: CurrentTool) -> bool:
+        return current_tool.is_listed_as(digest, self.protocol.revision)
 
     def _take_again(self, tool: str, digest: str) -> None:
         self.odd.add(tool)
@@ -303,20 +303,20 @@ class _Pass:
             reason = "Two different tools were listed with this id, so neither was taken."
             self._refuse(tool, "DUP_CONFLICT", reason)
 
-    def _refuse_older(self, item: Item, held: CurrentTool) -> None:
+    def _refuse_older(self, item: Item, current_tool: CurrentTool) -> None:
         reason = (
-            f"The vendor now lists version {item.label}, but version {held.label} was published before. "
-            f"Version {held.label} stays."
+            f"The vendor now lists version {item.label}, but version {current_tool.label} was published "
+            f"before. Version {current_tool.label} stays."
         )
         self._refuse(item.tool_id, "VERSION_BACK", reason)
         self.harvest.findings.append(
             Finding(
                 endpoint=self.run.endpoint,
-                tool_id=held.pk,
+                tool_id=current_tool.pk,
                 run=self.run,
                 code="VERSION_BACK",
                 severity=Severity.MEDIUM,
-                subject=f"{held.label}>{item.label}:{item.digest}"[:100],
+                subject=f"{current_tool.label}>{item.label}:{item.digest}"[:100],
                 message=reason,
             )
         )

@@ -291,15 +291,15 @@ def _read_part(part: _RunPart, on_progress: OnProgress | None) -> Harvest:
     if not endpoint.is_live:
         raise EndpointRemovedError
 
-    def progress(pages: int, tool_count: int, rejected: int) -> None:
-        heart.progress = {"pages": pages, "seen": tool_count, "rejected": rejected}
+    def progress(pages: int, tool_count: int, rejected_count: int) -> None:
+        heart.progress = {"pages": pages, "seen": tool_count, "rejected": rejected_count}
         if heart.is_lost:
             raise LostLeaseError
         if on_progress:
-            on_progress(pages, tool_count, rejected)
+            on_progress(pages, tool_count, rejected_count)
 
     reached: dict[str, str] = {}
-    open_session = partial(sessions.open_session, endpoint, heart.heard, reached=reached)
+    open_session = partial(sessions.open_session, endpoint, heart.heard, reached_addresses=reached)
     protocol = endpoint.speak()
     read_list = partial(listing.read, run, protocol, open_session, replies, progress)
     deadline = part.began + WHOLE_SECONDS
@@ -344,23 +344,23 @@ def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
     )
 
 
-def _hold(run: Run, held: HeldError, exchanges: Sequence[Exchange]) -> None:
-    columns = {"error_code": held.code, "error_message": held.message}
+def _hold(run: Run, error: HeldError, exchanges: Sequence[Exchange]) -> None:
+    columns = {"error_code": error.code, "error_message": error.message}
     with transaction.atomic():
         if store.finish(
             run,
             status=RunStatus.FAILED,
-            would_withdraw=len(held.harvest.missing),
+            would_withdraw=len(error.harvest.missing),
             **columns,
-            **store.read_columns(held.harvest),
+            **store.read_columns(error.harvest),
         ):
-            store.keep_rejections(held.harvest)
+            store.keep_rejections(error.harvest)
             last_reply.keep(run, exchanges)
             if not store.as_it_was_read(run).update(held_run=run, **columns):
                 raise EndpointMovedError
             if run.endpoint.held_run_id is None:
                 outbox.run_held(run.endpoint)
-            worker_audit.record_held_list(run, held.code, held.message, len(held.harvest.missing))
+            worker_audit.record_held_list(run, error.code, error.message, len(error.harvest.missing))
 
 
 def fail(

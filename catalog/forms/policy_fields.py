@@ -25,8 +25,8 @@ class PolicyForm(RetryForm):
     A submitted preset sets all classes.
     """
 
-    def add_policy(self, stated: policy.Policy) -> None:
-        actions = policy.with_defaults(stated)
+    def add_policy(self, stated_policy: policy.Policy) -> None:
+        actions = policy.with_defaults(stated_policy)
         current = policy.preset_of(actions)
         presets = [
             (name, f"{PRESET_NAMES[name]}: {_(summary)}")

@@ -25,7 +25,7 @@ _NUMBERS = {
 class RetryForm(OperationForm):
     """A form with the fields of a retry policy."""
 
-    def add_retry(self, stated: Stated, below: ResolvedRetryPolicy | None) -> None:
+    def add_retry(self, stated_policy: Stated, below: ResolvedRetryPolicy | None) -> None:
         """Add the fields. `below`: the inherited policy, None if it differs between tools."""
         inherited: dict[str, str] = {}
         if below:
@@ -39,13 +39,16 @@ class RetryForm(OperationForm):
                 choices=[("", empty), *((when, _(words)) for when, words in retries.WHENS.items())],
                 required=False,
                 label=_("Retry a failed call"),
-                initial=stated.get("retry", ""),
+                initial=stated_policy.get("retry", ""),
                 help_text=_(
                     "A retry is safe if the vendor rejected the call or reports that it failed, or if the "
                     "tool only reads or is idempotent."
                 ),
             ),
-            **{name: self._number_field(name, stated.get(name), inherited.get(name)) for name in _NUMBERS},
+            **{
+                name: self._number_field(name, stated_policy.get(name), inherited.get(name))
+                for name in _NUMBERS
+            },
         }
 
     def retry_fields(self) -> list[BoundField]:
@@ -61,7 +64,7 @@ class RetryForm(OperationForm):
         return super().field_for(path.removeprefix("retry."))
 
     @staticmethod
-    def _number_field(name: str, value: int | None, inherited: str | None) -> forms.IntegerField:
+    def _number_field(name: str, value: int | None, inherited_text: str | None) -> forms.IntegerField:
         label, maximum = _NUMBERS[name]
         return forms.IntegerField(
             min_value=1,
@@ -69,7 +72,7 @@ class RetryForm(OperationForm):
             required=False,
             label=label,
             initial=value,
-            help_text=_("Empty: {setting}.").format(setting=inherited)
-            if inherited
+            help_text=_("Empty: {setting}.").format(setting=inherited_text)
+            if inherited_text
             else _("Empty: as set by each endpoint."),
         )

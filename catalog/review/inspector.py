@@ -157,7 +157,7 @@ def _inspect(
         endpoint,
         run,
         findings=findings_of_versions.count() - count_before,
-        held=tools.filter(stopped__isnull=False).count() - kept_out,
+        held_count=tools.filter(stopped__isnull=False).count() - kept_out,
         revision=REVISION,
     )
 

@@ -51,7 +51,7 @@ def apply_to_waiting(endpoint: Endpoint) -> dict[str, int]:
     return {"waiting_versions_stopped": stopped} if stopped else {}
 
 
-def _caught(waiting: Sequence[ToolVersion], stated: policy.Actions) -> Iterator[Caught]:
+def _caught(waiting: Sequence[ToolVersion], stated_policy: policy.Actions) -> Iterator[Caught]:
     before = predecessors([version.pk for version in waiting])
     earlier_versions = ToolVersion.objects.defer("raw").in_bulk(set(before.values()))
     rows = Finding.objects.waiting().filter(tool__in={version.tool_id for version in waiting})
@@ -67,7 +67,7 @@ def _caught(waiting: Sequence[ToolVersion], stated: policy.Actions) -> Iterator[
         ]
         is_rewritten = any(row.code == "DRIFT" for row in about)
         classes = policy.classes(effects, alarms, is_rewritten=is_rewritten)
-        if stop := policy.apply_policy(stated, classes, alarms):
+        if stop := policy.apply_policy(stated_policy, classes, alarms):
             name = f"“{printable(signature.name, 200)}”"
             if version.label:
                 label = version_name(version.label, version.rewrite, version.first_seen_at)

@@ -30,24 +30,24 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def store_names(listed: dict[int, InspectedVersion]) -> list[int]:
+def store_names(listed_versions: dict[int, InspectedVersion]) -> list[int]:
     """Store the skeletons of names. Return the tools that are new or whose skeleton changed."""
-    names = [row.signature.name for row in listed.values()]
+    names = [row.signature.name for row in listed_versions.values()]
     keys = [[_hash(spelling(name)) for name in names], [_hash(skeleton(name)) for name in names]]
     with connection.cursor() as cursor:
-        cursor.execute(_KEEP_LIKENESS, [list(listed), *keys])
+        cursor.execute(_KEEP_LIKENESS, [list(listed_versions), *keys])
         return [tool for (tool,) in cursor.fetchall()]
 
 
 def look_alikes(
-    endpoint: Endpoint, twins: list[int], listed: dict[int, InspectedVersion]
+    endpoint: Endpoint, twins: list[int], listed_versions: dict[int, InspectedVersion]
 ) -> Iterator[tuple[int, Alarm]]:
     """Report names that people mistake for the name of another vendor's tool."""
     with connection.cursor() as cursor:
-        cursor.execute(_FIND_LIKENESS, [endpoint.vendor_id, twins, list(listed)])
+        cursor.execute(_FIND_LIKENESS, [endpoint.vendor_id, twins, list(listed_versions)])
         rows = cursor.fetchall()
     for tool, other, vendor in rows:
-        row = listed[tool]
+        row = listed_versions[tool]
         is_plain = row.signature.name.isascii() and other.isascii()
         name, like = inspection.spell_out_hidden(row.signature.name), inspection.spell_out_hidden(other)
         yield (

@@ -50,7 +50,7 @@ def assess(
     old: OfferedVersion | None,
     new: OfferedVersion,
     *,
-    promised: Collection[str] = (),
+    promised_rules: Collection[str] = (),
     is_rewritten: bool = False,
 ) -> VersionAssessment:
     """Assess a version.
@@ -63,7 +63,7 @@ def assess(
         return VersionAssessment(None, (), alarms, is_rewritten)
     comparison = diff.compare(old.signature, new.signature)
     update = promises.Update(old.signature, new.signature, old.label, new.label, new.digest, comparison)
-    broken = tuple(promises.find_breaches(update, promised))
+    broken = tuple(promises.find_breaches(update, promised_rules))
     return VersionAssessment(comparison.effects, broken, alarms, is_rewritten, comparison.class_)
 
 

@@ -107,8 +107,8 @@ def preset_of(actions: Actions) -> str:
     return next((name for name, (_summary, preset) in PRESETS.items() if preset == actions), "")
 
 
-def with_defaults(stated: Policy) -> dict[Class, Action]:
-    return {class_: cast(Action, stated.get(class_, action)) for class_, action in DEFAULT.items()}
+def with_defaults(stated_policy: Policy) -> dict[Class, Action]:
+    return {class_: cast(Action, stated_policy.get(class_, action)) for class_, action in DEFAULT.items()}
 
 
 def classes(

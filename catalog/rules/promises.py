@@ -54,7 +54,7 @@ class Update:
     comparison: SignatureDifference
 
 
-def find_breaches(update: Update, promised: Collection[str]) -> Iterator[Breach]:
+def find_breaches(update: Update, promised_rules: Collection[str]) -> Iterator[Breach]:
     """Yield the breaches of a changed tool. The merge reports `DRIFT`, a change under the old label."""
     if update.new_label != update.old_label:
         if update.comparison.class_ == "breaking":
@@ -72,7 +72,7 @@ def find_breaches(update: Update, promised: Collection[str]) -> Iterator[Breach]
         message = f"{_quote(update.new.name)} has changed, and the vendor gives no versions: {reasons}"
         severity: Severity = "medium" if is_serious else "low"
         yield Breach("CHANGED", severity, update.digest, message, waits=is_serious)
-    if "stable_ids" in promised:
+    if "stable_ids" in promised_rules:
         yield from _changed_parameter_ids(update)
 
 

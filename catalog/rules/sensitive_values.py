@@ -61,19 +61,19 @@ def _reason(name: str, schema: Any) -> str:
     return next((f"name {rule}" for rule in _rules().names if f" {rule} " in words), "")
 
 
-def mask(value: Any, marked: Collection[str]) -> Any:
+def mask(value: Any, marked_members: Collection[str]) -> Any:
     """Return the value with a mask in place of each marked member that is there."""
-    return _mask(value, [pointers.split(pointer) for pointer in marked]) if marked else value
+    return _mask(value, [pointers.split(pointer) for pointer in marked_members]) if marked_members else value
 
 
-def _mask(value: Any, marked: Collection[tuple[str, ...]]) -> Any:
-    if () in marked:
+def _mask(value: Any, marked_members: Collection[tuple[str, ...]]) -> Any:
+    if () in marked_members:
         return MASK
     if isinstance(value, list):
-        return [_mask(item, marked) for item in value]
+        return [_mask(item, marked_members) for item in value]
     if not isinstance(value, dict):
         return value
-    below = {name: [steps[1:] for steps in marked if steps[0] == name] for name in value}
+    below = {name: [steps[1:] for steps in marked_members if steps[0] == name] for name in value}
     return {name: _mask(item, below[name]) if below[name] else item for name, item in value.items()}
 
 
@@ -96,12 +96,12 @@ def values_behind_masks(masked: Any, stored: Any, *steps: str) -> Iterator[tuple
             yield from values_behind_masks(value, stored[index], *steps, str(index))
 
 
-def mask_part(value: Any, steps: tuple[str, ...], marked: Collection[str]) -> Any:
+def mask_part(value: Any, steps: tuple[str, ...], marked_members: Collection[str]) -> Any:
     """Return the part of a document at this path, masked. marked: pointers into the whole document.
 
     value: None if the document has no such part.
     """
-    paths = [pointers.split(pointer) for pointer in marked]
+    paths = [pointers.split(pointer) for pointer in marked_members]
     if value is not None and any(steps[: len(path)] == path for path in paths):
         return MASK
     return _mask(value, [path[len(steps) :] for path in paths if path[: len(steps)] == steps])
@@ -158,19 +158,21 @@ def _is_masked_form(value: Any, stored: Any) -> bool:
     return value in (MASK, stored)
 
 
-def sensitive_texts(value: Any, marked: Collection[str]) -> list[str]:
+def sensitive_texts(value: Any, marked_members: Collection[str]) -> list[str]:
     """Return the texts and numbers in marked members, the longest first, which other members may repeat."""
-    return sorted(set(_texts(value, [pointers.split(pointer) for pointer in marked])), key=len, reverse=True)
+    return sorted(
+        set(_texts(value, [pointers.split(pointer) for pointer in marked_members])), key=len, reverse=True
+    )
 
 
-def _texts(value: Any, marked: Collection[tuple[str, ...]], is_inside: bool = False) -> Iterator[str]:
-    is_inside = is_inside or () in marked
+def _texts(value: Any, marked_members: Collection[tuple[str, ...]], is_inside: bool = False) -> Iterator[str]:
+    is_inside = is_inside or () in marked_members
     if isinstance(value, list):
         for item in value:
-            yield from _texts(item, marked, is_inside)
+            yield from _texts(item, marked_members, is_inside)
     elif isinstance(value, dict):
         for name, item in value.items():
-            below = [steps[1:] for steps in marked if steps and steps[0] == name]
+            below = [steps[1:] for steps in marked_members if steps and steps[0] == name]
             yield from _texts(item, below, is_inside)
     elif is_inside and value is not None and not isinstance(value, bool) and value != "":
         yield from _spellings(value)

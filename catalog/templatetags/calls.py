@@ -121,9 +121,9 @@ def wider_sign_in(context: Context, endpoint: Endpoint) -> dict[str, Any]:
 
 
 @register.filter
-def in_order(outputs: dict[str, Any], declared: tuple[Parameter, ...]) -> list[tuple[str, Any]]:
+def in_order(outputs: dict[str, Any], declared_parameters: tuple[Parameter, ...]) -> list[tuple[str, Any]]:
     """Order outputs as in the signature, with unknown ones last."""
-    names = [output.name for output in declared if output.name in outputs]
+    names = [output.name for output in declared_parameters if output.name in outputs]
     return [(name, outputs[name]) for name in dict.fromkeys([*names, *outputs])]
 
 

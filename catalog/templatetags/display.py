@@ -231,12 +231,12 @@ def _matched_words(text: str, stems: Set[str]) -> Iterator[tuple[int, int]]:
 
 
 @register.filter
-def shown_matched(text: str, matched: Set[str]) -> SafeString:
+def shown_matched(text: str, matched_terms: Set[str]) -> SafeString:
     """The text as `shown` has it, with the words marked that have one of these stems."""
-    if not matched:
+    if not matched_terms:
         return shown(text)
     pieces, end = [], 0
-    for start, stop in _matched_words(text, matched):
+    for start, stop in _matched_words(text, matched_terms):
         pieces += [shown(text[end:start]), format_html("<mark>{}</mark>", shown(text[start:stop]))]
         end = stop
     return mark_safe("".join([*pieces, shown(text[end:])]))  # noqa: S308 - every piece is escaped above
@@ -254,11 +254,11 @@ def _escaped(text: str) -> SafeString:
 
 
 @register.simple_tag
-def brief(text: str, matched: Set[str] = frozenset()) -> SafeString:
+def brief(text: str, matched_terms: Set[str] = frozenset()) -> SafeString:
     """Render a vendor's text in a list without markdown, with `BRIEF` characters as a tooltip."""
     # The style cuts it and app.js repeats it on hover: fifty rows would send the same words twice.
     words = cut_short(strip_markdown(text[:MAX_READ]), BRIEF)
-    return format_html('<div class="brief">{}</div>', shown_matched(words, matched))
+    return format_html('<div class="brief">{}</div>', shown_matched(words, matched_terms))
 
 
 @register.simple_tag

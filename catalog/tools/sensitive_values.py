@@ -37,14 +37,14 @@ def mark(tool: Tool, *, actor: User, inputs: Iterable[str], outputs: Iterable[st
 @transaction.atomic
 def show_values(
     source: Model,
-    masked: Mapping[str, Any],
+    masked_values: Mapping[str, Any],
     stored: Mapping[str, Any],
     *,
     actor: User,
     agent: int | None = None,
 ) -> list[tuple[str, Any]]:
     """Return the masked values of a part of `source`, by their pointers, and record who requests them."""
-    values = list(values_behind_masks(masked, stored))
+    values = list(values_behind_masks(masked_values, stored))
     if values:
         names = [pointer for pointer, _value in values]
         audit.record(actor, "show sensitive", source, after={"values": names}, agent=agent)

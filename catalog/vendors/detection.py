@@ -112,21 +112,21 @@ def detect_document(text: str, report: Report) -> Detection:
     return Detection(error={"code": "UNKNOWN_DOCUMENT", "message": message})
 
 
-def _preview(detected: Detection, settings: dict[str, Any], report: Report) -> Detection:
+def _preview(detection: Detection, settings: dict[str, Any], report: Report) -> Detection:
     try:
-        draft = draft_endpoint(protocol=detected.protocol, url=detected.address, settings=settings)
+        draft = draft_endpoint(protocol=detection.protocol, url=detection.address, settings=settings)
     except DomainError as error:
         message = " ".join(error.fields.values()) or error.message
-        return replace(detected, error={"code": error.code, "message": message})
-    report(detected.protocol, 0)
-    preview = previews.preview(draft, report=lambda tools: report(detected.protocol, tools))
-    detected = replace(detected, preview=preview)
-    if detected.wants_sign_in:
+        return replace(detection, error={"code": error.code, "message": message})
+    report(detection.protocol, 0)
+    preview = previews.preview(draft, report=lambda tools: report(detection.protocol, tools))
+    detection = replace(detection, preview=preview)
+    if detection.wants_sign_in:
         with suppress(RefusedError):
-            detected.discovery = discovery.discover(
-                draft.credential_url, preview.challenge, detected.protocol
+            detection.discovery = discovery.discover(
+                draft.credential_url, preview.challenge, detection.protocol
             )
-    return detected
+    return detection
 
 
 _Candidate = tuple[type[Protocol], Probe, RecognizedServer]

@@ -379,7 +379,7 @@ def _check_reach(endpoint: Endpoint) -> None:
         raise invalid(authorities=complaint)
 
 
-def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+def _checked_policy(stored_policy: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     # Only differences from the default, so that a new class of change has its default everywhere.
     for name, action in changes.items():
         if name not in policies.CLASSES:
@@ -390,7 +390,7 @@ def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict
                     change=name, actions=", ".join(policies.ACTIONS)
                 )
             )
-    stated = {**held, **changes}
+    stated = {**stored_policy, **changes}
     return {
         name: stated[name] for name, action in policies.DEFAULT.items() if stated.get(name, action) != action
     }
@@ -429,6 +429,6 @@ def vendors_with_counts() -> QuerySet[Vendor]:
     )
 
 
-def _count(grouped: QuerySet[Any, Any]) -> Coalesce:
+def _count(grouped_rows: QuerySet[Any, Any]) -> Coalesce:
     # Beside each row and not in a join, where the counts would multiply each other's work.
-    return Coalesce(Subquery(grouped.order_by().annotate(n=Count("pk")).values("n")), 0)
+    return Coalesce(Subquery(grouped_rows.order_by().annotate(n=Count("pk")).values("n")), 0)

@@ -326,6 +326,6 @@ def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
     return redirect("credential-list")
 
 
-def _and_there(done: str, revoked: Revocation | None) -> str:
+def _and_there(done: str, revocation: Revocation | None) -> str:
     # The result, and whether the vendor was notified.
-    return f"{done} {revoked.message}".strip() if revoked else done
+    return f"{done} {revocation.message}".strip() if revocation else done

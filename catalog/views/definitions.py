@@ -97,17 +97,19 @@ def _edit_definition(request: HttpRequest, tool: Tool | None) -> HttpResponse:
     return render(request, "catalog/definition.html", context, status=editor.head.status)
 
 
-def _save_definition(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts) -> Tool | None:
+def _save_definition(
+    request: HttpRequest, editor: Editor, tool: Tool | None, typed_parts: Parts
+) -> Tool | None:
     actor = person(request)
     try:
         if tool is None:
-            tool = definitions.define(actor=actor, parts=typed)
+            tool = definitions.define(actor=actor, parts=typed_parts)
             messages.success(
                 request,
                 _("“{tool}” is defined. Pin it to an agent, as you pin a vendor's tool.").format(tool=tool),
             )
             return tool
-        changes = {name: getattr(typed, name) for name in Parts.__slots__}
+        changes = {name: getattr(typed_parts, name) for name in Parts.__slots__}
         changed = definitions.change(tool, actor=actor, changes=changes, expected=editor.head.expected)
     except DomainError as error:
         editor.refuse(error)

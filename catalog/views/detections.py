@@ -86,19 +86,19 @@ def add_document(request: HttpRequest, data: QueryDict) -> None:
         data[field] = detection_jobs.document_of(job_id, actor=person(request))
 
 
-def sentence_of(detected: Detection) -> str:
+def sentence_of(detection: Detection) -> str:
     """Return the result in a sentence, such as “MCP server Acme, 112 tools, wants a sign-in”."""
-    if not detected.protocol:
+    if not detection.protocol:
         return ""
-    parts = [f"{detected.label} {detected.name}".strip()]
-    preview = detected.preview
+    parts = [f"{detection.label} {detection.name}".strip()]
+    preview = detection.preview
     if preview and (preview.tools or not preview.error):
         if preview.is_complete:
             template = ngettext("{count} tool", "{count} tools", preview.tools)
         else:
             template = ngettext("over {count} tool", "over {count} tools", preview.tools)
         parts.append(template.format(count=number_format(preview.tools, force_grouping=True)))
-    if detected.wants_sign_in:
+    if detection.wants_sign_in:
         parts.append(_("wants a sign-in"))
     elif preview and preview.wanted:
         parts.append(_("calls need a credential"))

@@ -166,7 +166,7 @@ def _kind_for(request: HttpRequest, offer: dict[str, Any]) -> str:
 
 @transaction.atomic
 def _connect(
-    form: ConnectForm, client: ClientForm, actor: User, registered: RegisteredClient | None
+    form: ConnectForm, client: ClientForm, actor: User, registered_client: RegisteredClient | None
 ) -> Endpoint:
     # In one transaction. The first run starts after the commit.
     values = form.cleaned_data
@@ -176,7 +176,7 @@ def _connect(
     if values["credential"] == NEW:
         stated = stated_credential(form, client)
         credential: Credential | None = credential_operations.create_credential(
-            actor=actor, name=vendor.name, registered=registered, **stated
+            actor=actor, name=vendor.name, registered_client=registered_client, **stated
         )
     else:
         credential = chosen_credential(form)

@@ -100,13 +100,13 @@ class Connection(HTTPConnection):
         policy: Policy,
         resolver: Resolver,
         authorities: str = "",
-        reached: dict[str, str] | None = None,
+        reached_addresses: dict[str, str] | None = None,
         kept_for: KeptFor | None = None,
         certificate: ClientCertificate | None = None,
     ) -> None:
         """Prepare a connection.
 
-        reached: receives the policy entry for each private address.
+        reached_addresses: receives the policy entry for each private address.
         kept_for: use a connection of the pool if there is one, and return the connection to the pool at the
         end.
         """
@@ -116,7 +116,7 @@ class Connection(HTTPConnection):
         self._resolver = resolver
         self._authorities = authorities
         self._certificate = certificate
-        self._reached = {} if reached is None else reached
+        self._reached = {} if reached_addresses is None else reached_addresses
         self._key = ConnectionKey(kept_for, url.origin, policy, authorities) if kept_for else None
         self._dialled: BoundedSocket | None = None
         # Protects the socket from `interrupt` after another session has it, or another file has its number.

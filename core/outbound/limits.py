@@ -104,9 +104,13 @@ class Budget:
             if self._received > 2 * self.limits.body:
                 raise self.too_large()
 
-    def too_large(self, announced: int = 0) -> ProtocolViolationError:
+    def too_large(self, announced_size: int = 0) -> ProtocolViolationError:
         limit = size_text(self.limits.body)
-        size = f"announced {size_text(announced)}; limit {limit}" if announced else f"sent more than {limit}"
+        size = (
+            f"announced {size_text(announced_size)}; limit {limit}"
+            if announced_size
+            else f"sent more than {limit}"
+        )
         message = f"{self.host} {size}. {self.limits.body_way_out}".rstrip()
         return ProtocolViolationError("BODY_TOO_LARGE", message)
 

@@ -93,7 +93,7 @@ class HttpSession(RequestMethods):
         certificate: ClientCertificate | None = None,
         memory: dict[str, Any] | None = None,
         exchanges: MutableSequence[Exchange] | None = None,
-        reached: dict[str, str] | None = None,
+        reached_addresses: dict[str, str] | None = None,
         turns: Turns = no_turns,
         limits: Limits = DEFAULT_LIMITS,
         resolver: Resolver = system_resolver,
@@ -130,7 +130,7 @@ class HttpSession(RequestMethods):
             policy=policy,
             resolver=resolver,
             authorities=authorities,
-            reached=reached,
+            reached_addresses=reached_addresses,
             kept_for=kept_for,
         )
         url = self._check(root)
@@ -352,9 +352,9 @@ class HttpSession(RequestMethods):
         except RefusedError as error:
             return error
 
-    def _carry(self, carried: AppliedCredential) -> None:
-        self._apply = carried.apply
-        self._secrets.add(carried.secrets)
+    def _carry(self, applied_credential: AppliedCredential) -> None:
+        self._apply = applied_credential.apply
+        self._secrets.add(applied_credential.secrets)
 
     def _exchange_once(self, request: Request, target: str) -> Reply:
         try:

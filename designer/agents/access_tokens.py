@@ -78,7 +78,7 @@ def challenge(path: str, code: str) -> str:
     return ", ".join(parts)
 
 
-def find_key_digest(token: str, slug: str, trusted: Provider) -> str:
+def find_key_digest(token: str, slug: str, trusted_provider: Provider) -> str:
     """Return the digest of the key that the user of an access token has for signed-in clients of the agent.
 
     Raises AuthenticationFailed, PermissionDenied, DomainError, Http404.
@@ -87,9 +87,9 @@ def find_key_digest(token: str, slug: str, trusted: Provider) -> str:
     cached = _cache.get(cache_key)
     if cached and cached.expires_at > time.monotonic():
         return cached.digest
-    claims = _verify_token(token, slug, trusted)
+    claims = _verify_token(token, slug, trusted_provider)
     scopes = access_tokens.scopes_of(claims)
-    if missing := [scope for scope in trusted.runtime_scopes if scope not in scopes]:
+    if missing := [scope for scope in trusted_provider.runtime_scopes if scope not in scopes]:
         raise PermissionDenied(f"The access token lacks the scope {missing[0]}.", "insufficient_scope")
     identity = Identity.objects.filter(issuer=claims["iss"], subject=claims["sub"])
     user = User.objects.filter(identities__in=identity).first()
@@ -109,7 +109,7 @@ def find_key_digest(token: str, slug: str, trusted: Provider) -> str:
     return digest
 
 
-def _verify_token(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
+def _verify_token(token: str, slug: str, trusted_provider: Provider) -> dict[str, Any]:
     addresses = (runtimes_url(f"{ROOT}{slug}"), public_url(f"{ROOT}{slug}"))
     resource_names = {
         name for name in addresses if "://" in name
@@ -117,7 +117,7 @@ def _verify_token(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
 
     def accepts_audience(audience: str) -> bool:
         return (
-            audience in trusted.audiences
+            audience in trusted_provider.audiences
             or audience in resource_names
             or any(audience.startswith(f"{name}/") for name in resource_names)
         )
@@ -125,10 +125,10 @@ def _verify_token(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
     try:
         return access_tokens.verify_access_token(
             token,
-            _keys(trusted, id_tokens.key_id(token)),
-            issuer=trusted.issuer,
+            _keys(trusted_provider, id_tokens.key_id(token)),
+            issuer=trusted_provider.issuer,
             accepts_audience=accepts_audience,
-            accepts_untyped=trusted.runtimes == "unmarked",
+            accepts_untyped=trusted_provider.runtimes == "unmarked",
         )
     except SignInError as error:
         if error.status >= 500:
@@ -137,17 +137,17 @@ def _verify_token(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
         raise AuthenticationFailed(REFUSAL, "invalid_token") from error
 
 
-def _keys(trusted: Provider, key: str | None) -> list[dict[str, Any]]:
+def _keys(trusted_provider: Provider, key: str | None) -> list[dict[str, Any]]:
     # One thread requests a slow provider, and none for a while after a failure: a sender of invented tokens
     # must not block all threads.
     global _away_until
     with _request_lock:
         if time.monotonic() < _away_until:
-            if cached := provider.cached_keys(trusted, key):
+            if cached := provider.cached_keys(trusted_provider, key):
                 return cached
             raise SignInError("provider_unreachable", "", status=502)
         try:
-            return provider.keys(trusted, key_id=key)
+            return provider.keys(trusted_provider, key_id=key)
         except SignInError:
             _away_until = time.monotonic() + BACKOFF_SECONDS
             raise

@@ -304,8 +304,11 @@ def facts(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _vendor_facts(agent: Agent, allowed: Collection[Vendor]) -> dict[str, Any]:
-    return {"limits_vendors": agent.limits_vendors, "vendors": sorted(vendor.slug for vendor in allowed)}
+def _vendor_facts(agent: Agent, allowed_vendors: Collection[Vendor]) -> dict[str, Any]:
+    return {
+        "limits_vendors": agent.limits_vendors,
+        "vendors": sorted(vendor.slug for vendor in allowed_vendors),
+    }
 
 
 def _apply(agent: Agent, changes: AgentChanges) -> None:

@@ -196,10 +196,10 @@ def _retirement_of(release: Release) -> ReleaseRetirement | None:
     )
 
 
-def _offers(locked: ReleaseDocument) -> dict[int, CatalogOffer]:
-    tools = Tool.objects.filter(pk__in=[tool.id for tool in locked.all_items])
-    version_keys = {(tool.id, tool.version.ordinal) for tool in locked.all_items}
-    rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked.all_items]).defer(
+def _offers(locked_release: ReleaseDocument) -> dict[int, CatalogOffer]:
+    tools = Tool.objects.filter(pk__in=[tool.id for tool in locked_release.all_items])
+    version_keys = {(tool.id, tool.version.ordinal) for tool in locked_release.all_items}
+    rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked_release.all_items]).defer(
         "signature", "raw"
     )
     old = {row.tool_id: row for row in rows if (row.tool_id, row.ordinal) in version_keys}

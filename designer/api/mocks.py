@@ -253,20 +253,20 @@ def chosen_mock(request: Request, slug: str, name: str) -> MockedTool:
     return mocks.mock_of_pin(get_object_or_404(pins, name=name))
 
 
-def describe_mock(mocked: MockedTool) -> dict[str, Any]:
-    version = mocked.activity.current if mocked.activity else None
-    config = masked_config("mock", mocked.config, mocked.pin.tool_id)
+def describe_mock(mocked_tool: MockedTool) -> dict[str, Any]:
+    version = mocked_tool.activity.current if mocked_tool.activity else None
+    config = masked_config("mock", mocked_tool.config, mocked_tool.pin.tool_id)
     return {
-        "tool": mocked.pin.name,
-        "pin": mocked.pin.pk,
-        "activity": mocked.activity.pk if mocked.activity else None,
+        "tool": mocked_tool.pin.name,
+        "pin": mocked_tool.pin.pk,
+        "activity": mocked_tool.activity.pk if mocked_tool.activity else None,
         "number": version.number if version else None,
         "seed": 0,
         "examples": [],
         "situations": [],
         **config,
-        "on": mocked.is_on,
-        "problems": mocked.problems,
+        "on": mocked_tool.is_on,
+        "problems": mocked_tool.problems,
     }
 
 
@@ -320,8 +320,8 @@ class MockDetail(GenericAPIView[Pin]):
         values = MockSwitch.parse(request.data)
         return self._answer(mocks.switch(mocked.pin, actor=person(request), switches=values["switch"]))
 
-    def _answer(self, mocked: MockedTool) -> Response:
-        return Response(MockOutput(describe_mock(mocked)).data, headers=etag_of(mocked.facts))
+    def _answer(self, mocked_tool: MockedTool) -> Response:
+        return Response(MockOutput(describe_mock(mocked_tool)).data, headers=etag_of(mocked_tool.facts))
 
 
 @extend_schema(tags=["mocks"], parameters=[NAME])
@@ -382,8 +382,8 @@ class AgentAssertions(APIView):
         assertion_values = AssertionsInput.parse(request.data)["assertions"]
         return self._answer(mocks.set_assertions(agent, actor=person(request), documents=assertion_values))
 
-    def _answer(self, asserted: Sequence[Assertion]) -> Response:
-        return Response(AssertionsOutput({"assertions": msgspec.to_builtins(asserted)}).data)
+    def _answer(self, assertions: Sequence[Assertion]) -> Response:
+        return Response(AssertionsOutput({"assertions": msgspec.to_builtins(assertions)}).data)
 
 
 @extend_schema(tags=["mocks"])

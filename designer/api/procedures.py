@@ -235,7 +235,7 @@ class ProcedureLint(APIView):
         values = valid_data(LintInput(data=request.data))
         stands_for = values.get("procedure")
         key = chosen_procedure(request, slug, stands_for).pk if stands_for else checking.NEW
-        checked = checking.check_agent(agent, person(request), typed={key: values["body"]})
+        checked = checking.check_agent(agent, person(request), typed_texts={key: values["body"]})
         return Response(LintOutput(_rendered_text(checked, key)).data)
 
 

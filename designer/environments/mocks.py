@@ -272,18 +272,18 @@ def vendor_calls(pin: Pin, user: User) -> QuerySet[Call]:
     return pin.tool.calls.visible_to(user).filter(outcome="ok", activity=None, parent=None)
 
 
-def _add_vendor_example(mocked: MockedTool, actor: User) -> MockedTool:
+def _add_vendor_example(mocked_tool: MockedTool, actor: User) -> MockedTool:
     """Return the stored mock with the vendor's newest answer as its example, if that fits the pinned
     version.
     """
-    pin = mocked.pin
+    pin = mocked_tool.pin
     call = vendor_calls(pin, actor).order_by("-pk").first()
     outputs = call.decoded().outputs if call else {}
     if outputs:
-        config = {**mocked.config, "examples": [{"arguments": {}, "outputs": outputs}]}
+        config = {**mocked_tool.config, "examples": [{"arguments": {}, "outputs": outputs}]}
         with suppress(DomainError):
             return save(pin, actor=actor, config=config)
-    return mocked if mocked.activity else save(pin, actor=actor, config={})
+    return mocked_tool if mocked_tool.activity else save(pin, actor=actor, config={})
 
 
 def calls(agent: Agent, call_filter: CallFilter) -> QuerySet[Call]:
@@ -361,11 +361,11 @@ def set_assertions(agent: Agent, *, actor: User, documents: Sequence[Mapping[str
     return parsed
 
 
-def check_assertions(agent: Agent, asserted: Sequence[Assertion], call_filter: CallFilter) -> list[Verdict]:
+def check_assertions(agent: Agent, assertions: Sequence[Assertion], call_filter: CallFilter) -> list[Verdict]:
     """Check the assertions against the calls of the agent's mocks. A call and its continuations count as
     one.
     """
-    if not asserted:
+    if not assertions:
         return []
     tool_names = names(agent)
     newest = calls(agent, call_filter).order_by("-pk").values_list("pk", "tool_id", "outcome", "continues_id")
@@ -374,15 +374,15 @@ def check_assertions(agent: Agent, asserted: Sequence[Assertion], call_filter: C
     for pk, tool, outcome, continues in reversed(newest[:MAX_CHECKED_CALLS]):
         first_call[pk] = first_call.get(continues or 0, pk)
         calls_by_first[first_call[pk]] = RecordedCall(first_call[pk], tool_names.get(tool, ""), outcome)
-    return verdicts(asserted, list(calls_by_first.values()), tool_names)
+    return verdicts(assertions, list(calls_by_first.values()), tool_names)
 
 
 def verdicts(
-    asserted: Sequence[Assertion], calls: Sequence[RecordedCall], tool_names: Mapping[int, str]
+    assertions: Sequence[Assertion], calls: Sequence[RecordedCall], tool_names: Mapping[int, str]
 ) -> list[Verdict]:
     """Check the assertions against these calls, with the agent's tool `names`."""
     results = []
-    for assertion in asserted:
+    for assertion in assertions:
         # A renamed or removed tool yields no statement about what the agent did.
         missing = next((name for name in assertion.tools if name not in tool_names.values()), None)
         message = _("The agent has no tool “{name}” any more.").format(name=missing)

@@ -47,7 +47,7 @@ class ExpectedInputsForm(ArgumentsForm):
         *args: Any,
         tool: Effective,
         initial_values: Mapping[str, Any],
-        marked: Collection[str] = (),
+        marked_members: Collection[str] = (),
         **kwargs: Any,
     ) -> None:
         signature = any_inputs(as_shown(tool))
@@ -59,12 +59,12 @@ class ExpectedInputsForm(ArgumentsForm):
         self.tool = tool.name
         self.gone = sorted(initial_values.keys() - names)
         current_values = {names[name]: value for name, value in initial_values.items() if name in names}
-        marked = shown_marks(tool, marked)
+        marked_members = shown_marks(tool, marked_members)
         super().__init__(
             *args,
             signature=signature,
             initial_values=current_values,
-            marked=marked,
+            marked=marked_members,
             prefix="inputs",
             **kwargs,
         )

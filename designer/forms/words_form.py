@@ -374,13 +374,13 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
     )
 
 
-def _value(parameter: Parameter, entered: str) -> Any:
+def _value(parameter: Parameter, entered_text: str) -> Any:
     # Converts the entered text to the input's type. A text that cannot be converted is refused by the rules.
-    if not entered:
+    if not entered_text:
         return UNSET
     if parameter.type in ("string", "enum"):
-        return entered
+        return entered_text
     try:
-        return json.loads(entered)
+        return json.loads(entered_text)
     except ValueError:
-        return entered
+        return entered_text

@@ -114,16 +114,16 @@ def assess_places(
 
 
 def assess_procedures(
-    assessed: ReadinessReport, tests: AgentTests, checked: CheckedProcedures
+    report: ReadinessReport, tests: AgentTests, checked: CheckedProcedures
 ) -> dict[int, tuple[State, ...]]:
     """Return the states of the agent's own procedures, the worst first, by their primary keys."""
     # Lines that an update breaks belong to the procedure's state, not the tool's.
     tools = {
         pin.pk: (pin.tool_id, next(state for state in readiness.states if state.code != UPDATE_BREAKS))
-        for pin, readiness in assessed.tools
+        for pin, readiness in report.tools
     }
     updates: defaultdict[int, list[BreakingUpdate]] = defaultdict(list)
-    for upgrade in assessed.upgrades:
+    for upgrade in report.upgrades:
         lines: defaultdict[int, list[str]] = defaultdict(list)
         for impact in upgrade.lines:
             if impact.breaks:

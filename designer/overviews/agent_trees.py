@@ -142,7 +142,7 @@ def _find_procedure_problems(
     pieces: Mapping[Procedure, Sequence[Piece]],
     names: Vocabulary,
     other_pins: Sequence[Pin],
-    removed: Sequence[Pin],
+    removed_pins: Sequence[Pin],
 ) -> Iterator[Problem]:
     """Yield the tools that a procedure names and another agent of the tree has."""
     by_name: defaultdict[str, list[str]] = defaultdict(list)
@@ -150,7 +150,7 @@ def _find_procedure_problems(
     for pin in other_pins:
         by_name[pin.name.lower()].append(pin.agent.name)
         by_tool[pin.tool_id].append(pin.agent.name)
-    tools = {pin.pk: pin.tool_id for pin in removed}
+    tools = {pin.pk: pin.tool_id for pin in removed_pins}
     for procedure, text in pieces.items():
         for piece in text:
             reference = piece.reference

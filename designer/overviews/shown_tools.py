@@ -138,19 +138,19 @@ def find_text(name: str) -> Format:
 
 
 def shown_tool(
-    pin: Pin, format_: Format, tried: Words | None = None, pins: Iterable[Pin] | None = None
+    pin: Pin, format_: Format, trial_words: Words | None = None, pins: Iterable[Pin] | None = None
 ) -> ShownTool:
     """Build the tool's text.
 
-    tried: texts that a designer has entered and not saved; None: the stored ones.
+    trial_words: texts that a designer has entered and not saved; None: the stored ones.
     pins: the agent's rows of `pinned_signatures.read_items`, if they were read.
     Raises DomainError for a prompt or a resource, which no format writes.
     """
     if pin.tool.kind != ItemKind.TOOL:
         message = _("Formats write tools. Prompts and resources are served over MCP.")
         raise DomainError("not_a_tool", message, status=409)
-    tried_by_pin = None if tried is None else {pin.pk: tried}
-    document = composition.tools_of(pin.agent, tried=tried_by_pin, pins=pins)
+    tried_by_pin = None if trial_words is None else {pin.pk: trial_words}
+    document = composition.tools_of(pin.agent, trial_words=tried_by_pin, pins=pins)
     tool = next(tool.signature for tool in document.tools if tool.signature.name == pin.name)
     checked = carried(document, format_.limits)
     document_text = format_.write(checked.fitting)
@@ -168,7 +168,7 @@ def shown_tool(
         text, text_parts = msgspec.json.encode(tool_object), parts.parts(tool_object, format_.places, wire)
         signature = pin.version.decoded()
         catalog_words = pinned_signatures.words_about(pin.tool)
-        agent_words = pinned_signatures.words_about(pin) if tried is None else tried
+        agent_words = pinned_signatures.words_about(pin) if trial_words is None else trial_words
         member_texts = of_vendor(signature) | members(merge_words(catalog_words, agent_words))
         saving_list = find_savings(signature, member_texts, format_.limits, size=len(text))
         text_spans = origins.spans(

@@ -19,10 +19,12 @@ def masked_signature(tool: int, signature: Effective) -> Effective:
     return mask_presets(signature, _marks_of_inputs(tool)) if presets_of(signature) else signature
 
 
-def mask_presets(signature: Effective, marked: Collection[str]) -> Effective:
-    if not marked:
+def mask_presets(signature: Effective, marked_members: Collection[str]) -> Effective:
+    if not marked_members:
         return signature
-    masked = {name: {"preset": value} for name, value in mask(dict(presets_of(signature)), marked).items()}
+    masked = {
+        name: {"preset": value} for name, value in mask(dict(presets_of(signature)), marked_members).items()
+    }
     return msgspec.structs.replace(
         signature,
         inputs=tuple(

@@ -57,17 +57,17 @@ def with_signatures(pins: PinQuerySet) -> PinQuerySet:
     return pins.select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor", "configuration")
 
 
-def effective_of(pin: Pin, tried: Words | None = None) -> Effective:
+def effective_of(pin: Pin, trial_words: Words | None = None) -> Effective:
     """Return the signature that a model sees.
 
     pin: read it with `pins_of_agents`, which saves queries.
-    tried: words that replace the agent's tuned texts.
+    trial_words: words that replace the agent's tuned texts.
     """
     return effective(
         pin.version.decoded(),
         name=pin.name,
         catalog_tuning=words_about(pin.tool),
-        agent_tuning=agent_words(pin, tried),
+        agent_tuning=agent_words(pin, trial_words),
     )
 
 
@@ -104,11 +104,12 @@ def words_about(target: Pin | Tool) -> Words:
     return words_of(getattr(target, "tuning", None))
 
 
-def agent_words(pin: Pin, tried: Words | None = None) -> Words:
-    """Return the agent's tuned texts, or those in `tried`. The values of a configuration take precedence, for
-    an input that a model does not see.
+def agent_words(pin: Pin, trial_words: Words | None = None) -> Words:
+    """Return the agent's tuned texts, or the `trial_words` in their place.
+
+    The values of a configuration take precedence, for an input that a model does not see.
     """
-    tuned_words = words_about(pin) if tried is None else tried
+    tuned_words = words_about(pin) if trial_words is None else trial_words
     if pin.configuration is None:
         return tuned_words
     pin.version.tool = pin.tool  # read already

@@ -239,9 +239,9 @@ def rewrites(tools: Collection[int]) -> dict[int, Rewrite]:
     }
 
 
-def _tuned_signature(words: Words, marked: Collection[str], signature: Signature) -> Signature:
+def _tuned_signature(words: Words, marked_members: Collection[str], signature: Signature) -> Signature:
     tuned = effective(signature, name=signature.name, catalog_tuning=words)
-    return token_budget.shown_signature(masking.mask_presets(tuned, marked))
+    return token_budget.shown_signature(masking.mask_presets(tuned, marked_members))
 
 
 def _tokens(words: Words, signature: Signature) -> int:
@@ -350,14 +350,14 @@ def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_same(tuned: Any, inherited: Any) -> bool:
-    if tuned is UNSET or inherited is UNSET or inherited is None:
-        return tuned is inherited
-    if isinstance(tuned, str) and isinstance(inherited, str):
+def _is_same(tuned: Any, inherited_value: Any) -> bool:
+    if tuned is UNSET or inherited_value is UNSET or inherited_value is None:
+        return tuned is inherited_value
+    if isinstance(tuned, str) and isinstance(inherited_value, str):
         # A browser sends each line break as two characters.
-        return tuned.replace("\r\n", "\n") == inherited.replace("\r\n", "\n")
+        return tuned.replace("\r\n", "\n") == inherited_value.replace("\r\n", "\n")
     # Compared by their JSON: to Python, 1 and true are equal.
-    return canonical(tuned) == canonical(inherited)
+    return canonical(tuned) == canonical(inherited_value)
 
 
 def _store_state(

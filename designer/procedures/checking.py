@@ -34,16 +34,22 @@ class CheckedProcedures:
 
 
 def check_agent(
-    agent: Agent, user: User, *, typed: Mapping[int, str] | None = None, pins: Sequence[Pin] | None = None
+    agent: Agent,
+    user: User,
+    *,
+    typed_texts: Mapping[int, str] | None = None,
+    pins: Sequence[Pin] | None = None,
 ) -> CheckedProcedures:
-    """Check the agent's procedures. `typed` replaces the texts of these procedures; the key NEW is a new one.
+    """Check the agent's procedures.
+
+    typed_texts: replace the stored texts, by the procedure's primary key; the key NEW is a new procedure.
 
     Tools of other agents are named as far as `user` may see them. `pins`: those of
     `pinned_signatures.read_items`, if they were read.
     """
     pins = pinned_signatures.read_items([agent]) if pins is None else pins
     stored = dict(_stored_texts().rows(agent=agent.pk))
-    texts = stored | dict(typed or {})
+    texts = stored | dict(typed_texts or {})
     # An edited text uses names for what the stored text refers to by id, including removed things.
     names = vocabulary.vocabulary_of(agent, texts=[*stored.values(), *texts.values()], pins=pins)
     return check_texts(agent, user, texts, names, pins)

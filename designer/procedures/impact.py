@@ -105,14 +105,14 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                 kind = change
         return _Changes(members, of_side, required, kind)
 
-    def find_renames(self, used: Iterable[Use]) -> Iterator[LineImpact]:
+    def find_renames(self, uses: Iterable[Use]) -> Iterator[LineImpact]:
         if self.now.name != self.then.name:
             template = _(
                 "names “{tool}()”, which is “{new_name}()” in version {version}. The reference follows by "
                 "itself; read the words around it."
             )
             message = self._describe(template, new_name=self.then.name)
-            for use in used:
+            for use in uses:
                 if use.kind != "item":
                     yield LineImpact(line=use.line, message=message, breaks=False)
         renamed_input = _(
@@ -129,18 +129,18 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
         ):
             current = {member.id: member.name for member in getattr(self.now, side)}
             moved = {member.id: member.name for member in getattr(self.then, side)}
-            for use in used:
+            for use in uses:
                 before, after = current.get(use.member), moved.get(use.member)
                 if use.kind == kind and before and after and before != after:
                     message = self._describe(template, name=before, new_name=after)
                     yield LineImpact(line=use.line, message=message, breaks=False)
 
     def find_broken_members(
-        self, used: Iterable[Use], groups: _Changes, lines: Sequence[str]
+        self, uses: Iterable[Use], groups: _Changes, lines: Sequence[str]
     ) -> Iterator[LineImpact]:
         before = {parameter.id: parameter for parameter in self.before.inputs}
         after = {parameter.id: parameter for parameter in self.after.inputs}
-        for use in used:
+        for use in uses:
             if use.kind not in ("input", "output"):
                 continue
             side = f"{use.kind}s"
@@ -176,9 +176,9 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                 elif re.search(rf"(?<!\w){re.escape(segments[-1])}(?!\w)", lines[use.line - 1]):
                     yield self.value_lost(use.line, name, segments[-1])
 
-    def find_broken_calls(self, used: Iterable[Use], groups: _Changes) -> Iterator[LineImpact]:
+    def find_broken_calls(self, uses: Iterable[Use], groups: _Changes) -> Iterator[LineImpact]:
         inputs = {row.id: row for row in self.then.inputs}
-        calls = [use for use in used if use.is_call]
+        calls = [use for use in uses if use.is_call]
         for member in groups.required:
             parameter = inputs.get(member)
             # A preset supplies it, or the model does not see it.
@@ -186,7 +186,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             supplying_lines = [
                 use.line
-                for use in used
+                for use in uses
                 if (use.kind == "input" and use.member in (member, parameter.name))
                 or (
                     use.kind == "item"

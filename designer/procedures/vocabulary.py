@@ -57,8 +57,8 @@ def vocabulary_of(
     child_ids = {agent.pk: [transfer.child_id for transfer in agent_transfers]}
     return build_vocabulary(
         [(pin, pinned_signatures.effective_of(pin)) for pin in pins],
-        removed=removed,
-        handed=agent_transfers,
+        removed_pins=removed,
+        transfers=agent_transfers,
         removed_agents=gone_agents({agent.pk: texts}, child_ids).get(agent.pk, ()),
         kept_out=pinned_signatures.blocked_by_review(pins),
     )
@@ -67,8 +67,8 @@ def vocabulary_of(
 def build_vocabulary(
     pins: Iterable[tuple[Pin, Effective]],
     *,
-    removed: Iterable[Pin],
-    handed: Iterable[Transfer],
+    removed_pins: Iterable[Pin],
+    transfers: Iterable[Transfer],
     removed_agents: Iterable[KnownAgent],
     kept_out: Mapping[int, tuple[FindingState, str]],
 ) -> Vocabulary:
@@ -81,8 +81,8 @@ def build_vocabulary(
         if pin.pk in kept_out:
             state = "blocked" if kept_out[pin.pk][0] == FindingState.BLOCKED else "held"
         tools.append(known_tool(pin, signature, state))
-    tools += [VocabularyTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
-    return Vocabulary(tools=tuple(tools), agents=(*map(known_agent, handed), *removed_agents))
+    tools += [VocabularyTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed_pins]
+    return Vocabulary(tools=tuple(tools), agents=(*map(known_agent, transfers), *removed_agents))
 
 
 def known_agent(transfer: Transfer) -> KnownAgent:

@@ -94,14 +94,16 @@ def number_after(agent: Agent, newest: int) -> int:
 
 
 def tools_of(
-    agent: Agent, *, tried: Mapping[int, Words] | None = None, pins: Iterable[Pin] | None = None
+    agent: Agent, *, trial_words: Mapping[int, Words] | None = None, pins: Iterable[Pin] | None = None
 ) -> ReleaseDocument:
     """Return the agent's document without procedures and sub-agents.
 
-    tried: texts by pin that replace the stored ones. pins: the rows of `read_items`, if they were read.
+    trial_words: texts by pin that replace the stored ones. pins: the rows of `read_items`, if they were read.
     """
     items = pinned_signatures.read_items([agent]) if pins is None else pins
-    tools = (released_tool(pin, (tried or {}).get(pin.pk)) for pin in items if pin.tool.kind == ItemKind.TOOL)
+    tools = (
+        released_tool(pin, (trial_words or {}).get(pin.pk)) for pin in items if pin.tool.kind == ItemKind.TOOL
+    )
     return ReleaseDocument(
         schema=release_document.SCHEMA,
         agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
@@ -120,7 +122,7 @@ def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
     return first == second
 
 
-def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
+def released_tool(pin: Pin, trial_words: Words | None = None) -> ReleasedTool:
     endpoint: Endpoint = pin.tool.endpoint
     version = pin.version
     policy = pinned_signatures.retry_of(pin).policy
@@ -132,10 +134,10 @@ def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
         endpoint=endpoint.url,
         protocol=endpoint.protocol,
         version=ReleasedVersion(ordinal=version.ordinal, label=version.label, digest=version.digest),
-        signature=pinned_signatures.effective_of(pin, tried),
+        signature=pinned_signatures.effective_of(pin, trial_words),
         tuning={
             "catalog": pinned_signatures.words_about(pin.tool),
-            "agent": pinned_signatures.agent_words(pin, tried),
+            "agent": pinned_signatures.agent_words(pin, trial_words),
         },
         retry=None if policy == retries.DEFAULT else policy,
         mode="fresh" if pin.mode == PinMode.FRESH else "cached",

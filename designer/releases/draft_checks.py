@@ -212,21 +212,24 @@ def readiness_checks(pins: Iterable[Pin], root: Agent, ready: Sequence[Readiness
 
 
 def _check_procedures(
-    node: Node, blocked: Mapping[int, tuple[FindingState, str]], reader: User, unsaved: Collection[int]
+    node: Node,
+    blocked_versions: Mapping[int, tuple[FindingState, str]],
+    reader: User,
+    unsaved_procedures: Collection[int],
 ) -> Iterator[Check]:
     names = vocabulary.build_vocabulary(
         ((pin, tool.signature) for pin, tool in node.tools),
-        removed=node.rows.removed,
-        handed=node.rows.transfers,
+        removed_pins=node.rows.removed,
+        transfers=node.rows.transfers,
         removed_agents=node.rows.gone,
-        kept_out=blocked,
+        kept_out=blocked_versions,
     )
     texts = {procedure.pk: procedure.text for procedure in node.rows.procedures}
     checked = checking.check_texts(node.agent, reader, texts, names, node.pins)
     is_clean = True
     for procedure in node.rows.procedures:
         where = reverse("procedure", args=[node.agent.slug, procedure.slug])
-        if procedure.pk in unsaved:
+        if procedure.pk in unsaved_procedures:
             template = _(
                 "“{procedure}” has changes that are not saved, so the release does not contain them. Save or "
                 "discard them."

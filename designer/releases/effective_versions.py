@@ -49,7 +49,7 @@ class _History:
     def changed(
         self,
         current: dict[NumberedToolKey, ReleasedTool],
-        decoded: Mapping[int, ReleaseDocument] | None = None,
+        documents: Mapping[int, ReleaseDocument] | None = None,
     ) -> dict[NumberedToolKey, ReleasedTool]:
         """Return the tools whose last version differs, each as it was last shown."""
         changed_keys = [
@@ -62,7 +62,7 @@ class _History:
             if key not in self._shown:
                 unknown[self.newest[key].release_id].append(key)
         for pk, keys in unknown.items():
-            if document := (decoded or {}).get(pk):
+            if document := (documents or {}).get(pk):
                 earlier = numbering.tools_of_document(document, self.agent)
             else:
                 earlier = tools_of(Release.objects.only("agent_id", "document").get(pk=pk))
@@ -144,17 +144,17 @@ def _cache_progress(agent: int, newest: int, release: int) -> None:
 
 
 def broken_by(
-    agent: Agent, draft: ReleaseDocument, decoded: Mapping[int, ReleaseDocument]
+    agent: Agent, draft: ReleaseDocument, documents: Mapping[int, ReleaseDocument]
 ) -> dict[int, dict[str, list[str]]]:
     """Return the changes of a published agent's draft that would break clients that know versions.
 
     By the primary key of each agent of its tree: the tools that would become other tools to them, with a
-    sentence per reason. `decoded`: documents of its releases that were read already, by primary key.
+    sentence per reason. `documents`: documents of its releases that were read already, by primary key.
     """
     store_numbers(agent.pk)
     history, current = _History(agent.pk), numbering.tools_of_document(draft, agent.pk)
     result: defaultdict[int, dict[str, list[str]]] = defaultdict(dict)
-    for key, old in history.changed(current, decoded).items():
+    for key, old in history.changed(current, documents).items():
         if sentences := numbering.list_breaks(old, current[key]):
             result[key.node][current[key].signature.name] = sentences
     return result

@@ -88,7 +88,7 @@ def _find_tool(released: ReleasedTool) -> Tool:
     return rows.get(pk=released.id)
 
 
-def _decide_for(released: ReleasedTool, tool: Tool, offered: ToolVersion) -> Decision:
+def _decide_for(released: ReleasedTool, tool: Tool, offered_version: ToolVersion) -> Decision:
     released_row = tool.versions.filter(
         ordinal=released.version.ordinal, digest=released.version.digest
     ).first()
@@ -97,22 +97,22 @@ def _decide_for(released: ReleasedTool, tool: Tool, offered: ToolVersion) -> Dec
         message = f"The catalog's version of “{name}” is not the one that was released."
         raise DomainError("release_damaged", message, status=409)
     # The version's run may not have been inspected yet.
-    inspector.inspect_version(offered)
-    is_about_version = Q(version=offered) | Q(subject=offered.digest)
+    inspector.inspect_version(offered_version)
+    is_about_version = Q(version=offered_version) | Q(subject=offered_version.digest)
     finding_rows = list(
         Finding.objects.filter(is_about_version, tool=tool).values_list("code", "severity", "state")
     )
     facts = CatalogVersion(
-        version=_released_version(offered),
-        signature=offered.decoded(),
-        review=_REVIEW_STATES[holds.review_state(offered)],
+        version=_released_version(offered_version),
+        signature=offered_version.decoded(),
+        review=_REVIEW_STATES[holds.review_state(offered_version)],
         alarms=[
             severity
             for code, severity, state in finding_rows
             if code != HELD and state != FindingState.ACCEPTED
         ],
         accepted={code for code, _, state in finding_rows if state == FindingState.ACCEPTED},
-        is_older=offered.label_key < released_row.label_key,
+        is_older=offered_version.label_key < released_row.label_key,
     )
     return freshness.decide(
         released, released_row.decoded(), facts, policy.with_defaults(tool.endpoint.policy)

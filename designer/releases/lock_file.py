@@ -98,15 +98,18 @@ def _locked_tool(tool: ReleasedTool) -> dict[str, Any]:
 
 
 def list_changes(
-    locked: ReleaseDocument,
+    locked_release: ReleaseDocument,
     now: ReleaseDocument | None,
     offers: Mapping[int, CatalogOffer],
     *,
     channel: str,
     retired: ReleaseRetirement | None = None,
 ) -> list[LockChange]:
-    """List the changes since. `locked`: the lock file's release. `now`: the one that its channel points to.
-    `offers`: by the catalog's id of a tool.
+    """List the changes since the lock file was written.
+
+    locked_release: the release of the lock file.
+    now: the release that its channel points to.
+    offers: the vendors' current offers by the catalog's id of a tool.
     """
     changes: list[LockChange] = []
     if retired:
@@ -114,18 +117,22 @@ def list_changes(
         if retired.is_over:
             state_text = f", and has not answered since {retired.until}"
         successor_text = f" Read release {retired.successor} in its place." if retired.successor else ""
-        message = f"Release {locked.number} is retired{state_text}: “{retired.reason}”.{successor_text}"
+        message = (
+            f"Release {locked_release.number} is retired{state_text}: “{retired.reason}”.{successor_text}"
+        )
         class_: Class = "breaking" if retired.is_over else "notice"
         changes.append(LockChange("release_retired", class_, "", message))
     if now is None:
         changes.append(
             LockChange("channel_empty", "breaking", "", f"“{channel}” leads to no release any more.")
         )
-    elif now.number != locked.number:
-        message = f"“{channel}” leads to release {now.number}; the lock file names release {locked.number}."
+    elif now.number != locked_release.number:
+        message = (
+            f"“{channel}” leads to release {now.number}; the lock file names release {locked_release.number}."
+        )
         changes.append(LockChange("channel_moved", "compatible", "", message))
-        changes += _compare_trees(locked, now)
-    for tool in locked.all_items:
+        changes += _compare_trees(locked_release, now)
+    for tool in locked_release.all_items:
         # Reported in addition to the release's changes: its texts remain, while calls go to the vendor as it
         # is today.
         offer, name = offers.get(tool.id), tool.signature.name
@@ -151,12 +158,12 @@ def status(changes: Iterable[LockChange]) -> Status:
     return "breaking" if "breaking" in classes else "behind" if classes else "current"
 
 
-def _compare_trees(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[LockChange]:
+def _compare_trees(locked_release: ReleaseDocument, now: ReleaseDocument) -> Iterator[LockChange]:
     """Compare the agents: the root under any name, sub-agents by their id."""
     root, *sub_agents = now.nodes
     new = {node.id: node for node in sub_agents}
-    slugs = {node.slug: new[node.id].slug for node in locked.nodes if node.id in new}
-    for node in locked.nodes:
+    slugs = {node.slug: new[node.id].slug for node in locked_release.nodes if node.id in new}
+    for node in locked_release.nodes:
         other = new.pop(node.id, None) if node.parent else root
         if other is None:
             message = f"Release {now.number} does not have the sub-agent “{node.slug}” any more."
@@ -176,10 +183,12 @@ def _compare_trees(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Lo
         yield LockChange("agent_added", "compatible", "", message)
 
 
-def _compare_tools(locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int) -> Iterator[LockChange]:
+def _compare_tools(
+    locked_agent: ReleasedSubAgent, now: ReleasedSubAgent, number: int
+) -> Iterator[LockChange]:
     # Tools that remain in it after the loop were added.
     new = {tool.id: tool for tool in (*now.tools, *now.context)}
-    for tool in (*locked.tools, *locked.context):
+    for tool in (*locked_agent.tools, *locked_agent.context):
         name, other = tool.signature.name, new.pop(tool.id, None)
         if other is None:
             message = f"Release {number} does not have “{name}” any more."
@@ -192,11 +201,11 @@ def _compare_tools(locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int)
 
 
 def _compare_transfers(
-    locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int, slugs: Mapping[str, str]
+    locked_agent: ReleasedSubAgent, now: ReleasedSubAgent, number: int, slugs: Mapping[str, str]
 ) -> Iterator[LockChange]:
     # `slugs`: the current slugs of sub-agents by their earlier ones.
     new = {transfer.agent: transfer for transfer in now.transfers}
-    for transfer in locked.transfers:
+    for transfer in locked_agent.transfers:
         name, other = transfer.name, new.pop(slugs.get(transfer.agent, ""), None)
         if other is None:
             message = f"Release {number} does not hand over by “{name}” any more."

@@ -63,6 +63,10 @@ def _read_subjects(release: Release, sub_agent: str) -> dict[str, Subject]:
     return {tool.signature.name: Subject.of_released(tool) for tool in tools}
 
 
-def etag_with_activities(published: str, body: bytes, composed: bytes) -> str:
+def etag_with_activities(published_etag: str, body: bytes, composed: bytes) -> str:
     """Return the ETag of the composed export, derived from that of the published one."""
-    return published if composed == body else f"{published}.{hashlib.sha256(composed).hexdigest()[:16]}"
+    return (
+        published_etag
+        if composed == body
+        else f"{published_etag}.{hashlib.sha256(composed).hexdigest()[:16]}"
+    )

@@ -56,7 +56,7 @@ def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
         if refused or not done:
             return _page(
                 request,
-                ToolSelection.from_parameters(agent, request.POST, refused=refused, done=done),
+                ToolSelection.from_parameters(agent, request.POST, refused_generation=refused, done=done),
                 partial,
             )
         messages.success(request, describe_pinned(done, agent))
@@ -197,7 +197,7 @@ class ToolSelection:
         agent: Agent,
         parameters: QueryDict,
         *,
-        refused: Mapping[int, DomainError] | None = None,
+        refused_generation: Mapping[int, DomainError] | None = None,
         done: int = 0,
     ) -> Self:
         allowed = agent_vendors.allowed_vendors_of(agent)
@@ -212,7 +212,12 @@ class ToolSelection:
         ]
         ticks = [pk for pk in _ticked_tool_ids(parameters, rows) if pk not in here]
         ticked = _tray(
-            agent, ticks[: pins.MAX_PINS_PER_REQUEST], parameters, here.values(), allowed, refused or {}
+            agent,
+            ticks[: pins.MAX_PINS_PER_REQUEST],
+            parameters,
+            here.values(),
+            allowed,
+            refused_generation or {},
         )
         ticked_ids = {item.tool.pk for item in ticked}
         return cls(
@@ -233,7 +238,7 @@ class ToolSelection:
             ),
             done=done,
             is_full=len(ticks) > pins.MAX_PINS_PER_REQUEST,
-            refused=refused or {},
+            refused=refused_generation or {},
         )
 
     @property
@@ -288,8 +293,8 @@ def _tray(
     ticks: list[int],
     parameters: QueryDict,
     here: Any,
-    allowed: AllowedVendors,
-    refused: Mapping[int, DomainError],
+    allowed_vendors: AllowedVendors,
+    refused_generation: Mapping[int, DomainError],
 ) -> list[TickedTool]:
     tools = Tool.objects.filter(current__isnull=False).select_related("current", "endpoint__vendor")
     tool_rows = tools.in_bulk(ticks)
@@ -300,8 +305,8 @@ def _tray(
         typed = parameters.get(f"alias-{tool.pk}", "").strip()
         name = typed or model_names.derive(signatures[tool.pk].name)
         free = model_names.propose(name, used_names, vendor=tool.endpoint.vendor.slug)
-        error = refused.get(tool.pk)
-        message = error.message if error else allowed.refusal(agent, tool)
+        error = refused_generation.get(tool.pk)
+        message = error.message if error else allowed_vendors.refusal(agent, tool)
         if not typed and free != name:
             message = message or _(
                 "Another tool of “{agent}” is called “{name}”. The model can call this one:"

@@ -96,7 +96,10 @@ def _of_transfer(transfer: Transfer, in_format: FormatBudget | None) -> int | No
 
 
 def _line(
-    pin: Pin, review: pending_work.Review | None, allowed: AllowedVendors, in_format: FormatBudget | None
+    pin: Pin,
+    review: pending_work.Review | None,
+    allowed_vendors: AllowedVendors,
+    in_format: FormatBudget | None,
 ) -> dict[str, Any]:
     """Return a pin's line in the list of an agent. `tokens` is None if the selected format cannot carry the
     tool.
@@ -108,7 +111,7 @@ def _line(
         "pin": pin,
         "item": f"pin-{pin.pk}",
         "effect": signature.annotations.effect,
-        "limit": allowed.excluding_limit(pin.tool.endpoint.vendor),
+        "limit": allowed_vendors.excluding_limit(pin.tool.endpoint.vendor),
         "tokens": in_format.costs.get(pin.name) if in_format else token_budget.tokens(signature),
         "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned and not in_format else 0,
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,

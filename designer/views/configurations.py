@@ -35,7 +35,7 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
         signature=signature,
         prefix="values",
         initial_values=initial,
-        marked=[
+        marked_members=[
             pointer
             for sensitive in configurations.sensitive_members(row)
             for pointer in ([sensitive] if sensitive else map("/{}".format, initial))

@@ -285,15 +285,15 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
     return changed
 
 
-def _saved_message(changed: int) -> str:
-    if not changed:
+def _saved_message(changed_count: int) -> str:
+    if not changed_count:
         return _("No changes.")
     return ngettext(
         "{count} change was saved. They apply from the next call on. Signatures and releases did not change.",
         "{count} changes were saved. They apply from the next call on. "
         "Signatures and releases did not change.",
-        changed,
-    ).format(count=changed)
+        changed_count,
+    ).format(count=changed_count)
 
 
 def kind_of(activity: Activity) -> str:

@@ -120,28 +120,30 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 class _MockForms:
     """The forms of a mock's page; `act` names the one that was sent."""
 
-    def __init__(self, request: HttpRequest, mocked: MockedTool) -> None:
-        signature = mocked.pin.version.decoded()
+    def __init__(self, request: HttpRequest, mocked_tool: MockedTool) -> None:
+        signature = mocked_tool.pin.version.decoded()
         data, act = request.POST, request.POST.get("act", "")
-        self.seed = SeedForm(data if act == "seed" else None, initial={"seed": mocked.mock.seed})
+        self.seed = SeedForm(data if act == "seed" else None, initial={"seed": mocked_tool.mock.seed})
         kind = data.get("kind", "") if act == "situation" else ""
         self.situations = {
             row: SituationForm(data if row == kind else None, kind=row, signature=signature) for row in KINDS
         }
         # An example begins as what the vendor has answered once, where such a call is chosen.
         call = (
-            mocks.vendor_calls(mocked.pin, person(request))
+            mocks.vendor_calls(mocked_tool.pin, person(request))
             .filter(pk=number(request.GET.get("call", "")))
             .first()
         )
         example = data if act == "example" else None
-        marks = sensitive_values.marks_of([mocked.pin.tool_id]).get(mocked.pin.tool_id, sensitive_values.NONE)
+        marks = sensitive_values.marks_of([mocked_tool.pin.tool_id]).get(
+            mocked_tool.pin.tool_id, sensitive_values.NONE
+        )
         self.inputs = ArgumentsForm(
             example,
             signature=any_inputs(signature),
             prefix="inputs",
             initial_values=call.arguments if call else {},
-            marked=marks.inputs,
+            marked_members=marks.inputs,
         )
         self.outputs = OutputsForm(
             example,
@@ -155,11 +157,11 @@ class _MockForms:
             request.GET if "try" in request.GET else None,
             signature=signature,
             prefix="try",
-            initial_values=_begins(request, mocked.pin),
+            initial_values=_begins(request, mocked_tool.pin),
         )
         self.reply: MockReply | None = None
-        if self.tried.is_bound and self.tried.is_valid() and not mocked.problems:
-            self.reply = mocks.preview(mocked.pin, mocked.config, self.tried.arguments)
+        if self.tried.is_bound and self.tried.is_valid() and not mocked_tool.problems:
+            self.reply = mocks.preview(mocked_tool.pin, mocked_tool.config, self.tried.arguments)
 
     def change(self, sent: QueryDict) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
         """Return the change of the mock; None if the sent form is invalid."""
@@ -279,7 +281,7 @@ def _step_form(
         signature=step.signature,
         prefix=f"step-{step.number}",
         initial_values=step.arguments,
-        marked=[*marks.inputs, *repeated],
+        marked_members=[*marks.inputs, *repeated],
     )
 
 

@@ -109,7 +109,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
             messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             return redirect("procedure", slug, row.slug)
     body = form["body"].value() or ""
-    checked = checking.check_agent(row.agent, actor, typed={row.pk: body}, pins=pin_rows)
+    checked = checking.check_agent(row.agent, actor, typed_texts={row.pk: body}, pins=pin_rows)
     context = {
         **agent_panes.pane_context(row.agent, pane=f"procedure-{row.pk}", pins=pin_rows),
         "procedure": row,
@@ -381,7 +381,7 @@ def _lint_typed_text(request: HttpRequest, row: Procedure) -> dict[str, Any]:
         draft = editing.keep_draft(row, user=actor, title=title, body=body, based_on=base)
     except DomainError as error:
         return {"refused": error.message}
-    checked = checking.check_agent(row.agent, actor, typed={row.pk: draft.text})
+    checked = checking.check_agent(row.agent, actor, typed_texts={row.pk: draft.text})
     context = {"checked": checked, **_draft(draft), "is_behind": base < row.number, "is_swapped": True}
     return context | _remarks(checked, row, actor)
 
@@ -458,7 +458,9 @@ def _brief(parameter: Parameter) -> str:
 
 
 def _state_of(row: Procedure, number: int) -> str:
-    """The state that an editor started from who opened that version; any other one is a late edit."""
+    """Return the state of the procedure for an editor who opened this version. If another state is stored,
+    the edit is late.
+    """
     version = row.versions.filter(number=number).first()
     if version is None or number == row.number:
         return edit_conflicts.etag(editing.facts(row))

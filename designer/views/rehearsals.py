@@ -147,7 +147,7 @@ def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             request.POST or None,
             tool=tools[tool_name],
             initial_values=expected_inputs,
-            marked=marks[row.tool_id].inputs if row.tool_id in marks else (),
+            marked_members=marks[row.tool_id].inputs if row.tool_id in marks else (),
         )
         if tool_name in tools
         else None

@@ -68,10 +68,10 @@ def rehearsal_show(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 def _values_page(
     request: HttpRequest,
     source: Model,
-    masked: Mapping[str, Any],
+    masked_values: Mapping[str, Any],
     stored: Mapping[str, Any],
     back: str,
     agent: int | None = None,
 ) -> HttpResponse:
-    values = sensitive_values.show_values(source, masked, stored, actor=person(request), agent=agent)
+    values = sensitive_values.show_values(source, masked_values, stored, actor=person(request), agent=agent)
     return render(request, "designer/sensitive.html", {"source": source, "values": values, "back": back})

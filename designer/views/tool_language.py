@@ -20,10 +20,12 @@ def chosen_language(request: HttpRequest) -> str:
     return code if code in languages.BY_CODE else ""
 
 
-def translation_context(request: HttpRequest, signature: Signature | None, detected: str) -> dict[str, Any]:
+def translation_context(
+    request: HttpRequest, signature: Signature | None, detected_language: str
+) -> dict[str, Any]:
     """Return the template context that shows the texts of a tool in the chosen language.
 
-    detected: the code of the language of the vendor's texts, "" if it is not known.
+    detected_language: the code of the language of the vendor's texts, "" if it is not known.
     reading_languages: those that any of the texts is translated into.
     """
     language = chosen_language(request)
@@ -34,6 +36,6 @@ def translation_context(request: HttpRequest, signature: Signature | None, detec
     return {
         "reading_languages": [entry for entry in languages.LANGUAGES if entry.code in codes],
         "reading_language": language if language in codes else "",
-        "proposed_language": language or ("de" if detected in ("", "en") else "en"),
+        "proposed_language": language or ("de" if detected_language in ("", "en") else "en"),
         "translations": {row.digest: row for row in translations},
     }

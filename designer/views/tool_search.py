@@ -68,7 +68,7 @@ def search_tools(query: Query) -> tuple[ResultPage, str]:
         return ResultPage([], None, None, 0, False), next(iter(error.fields.values()), error.message)
 
 
-def query_of(parameters: QueryDict, allowed: AllowedVendors = EVERYTHING) -> Query:
+def query_of(parameters: QueryDict, allowed_vendors: AllowedVendors = EVERYTHING) -> Query:
     statuses = tuple(filter(None, parameters.getlist("status"))) or (ToolStatus.ACTIVE.value,)
     return Query(
         q=parameters.get("q", ""),
@@ -86,7 +86,7 @@ def query_of(parameters: QueryDict, allowed: AllowedVendors = EVERYTHING) -> Que
         sort=parameters.get("sort", ""),
         cursor=parameters.get("cursor", ""),
         as_typed=parameters.get("as_typed") == "true",
-        within=allowed.keys,
+        within=allowed_vendors.keys,
     )
 
 
@@ -158,10 +158,10 @@ def facets_of(query: Query, page: ResultPage) -> list[Facet]:
 
 
 def filters(
-    parameters: QueryDict, allowed: AllowedVendors = EVERYTHING
+    parameters: QueryDict, allowed_vendors: AllowedVendors = EVERYTHING
 ) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
     """Return the drop-down lists of the form that adds tools, with the values that the agent may use."""
-    counted = search.count_facets(Query(kind=(), within=allowed.keys))
+    counted = search.count_facets(Query(kind=(), within=allowed_vendors.keys))
     fields = []
     for name, (label, everything) in LABELS.items():
         values = [choice for choice in counted[name] if choice.count][:OFFERED]

@@ -45,7 +45,7 @@ class CallStep(Interface):
 class ContinueStep(Interface):
     """Continues a step that stopped with a question, in the call that continues the calling one."""
 
-    def __call__(self, number: int, stopped: Call, *, answers: Mapping[str, Any]) -> Call: ...
+    def __call__(self, number: int, stopped_call: Call, *, answers: Mapping[str, Any]) -> Call: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,11 +91,13 @@ def _mask_mock(config: Mapping[str, Any], marks: SensitiveValues) -> dict[str, A
 
 
 def _mask_sources(
-    sources: Mapping[str, Any], marked: Collection[str], sensitive_values: SensitiveValues
+    sources: Mapping[str, Any], marked_members: Collection[str], sensitive_values: SensitiveValues
 ) -> dict[str, Any]:
     return {
         name: {
-            member: _mask_fixed(name, value, source, marked, sensitive_values) if member in _FIXED else value
+            member: _mask_fixed(name, value, source, marked_members, sensitive_values)
+            if member in _FIXED
+            else value
             for member, value in source.items()
         }
         for name, source in sources.items()
@@ -106,10 +108,10 @@ def _mask_fixed(
     name: str,
     value: Any,
     source: Mapping[str, Any],
-    marked: Collection[str],
+    marked_members: Collection[str],
     sensitive_values: SensitiveValues,
 ) -> Any:
-    masked = mask({name: value}, marked)[name]
+    masked = mask({name: value}, marked_members)[name]
     if not source.get("input"):
         return masked
     # The pointers of marks have no indexes of lists.

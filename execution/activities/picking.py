@@ -169,13 +169,13 @@ def no_output(interface: Signature, name: str) -> Wording:
 def _faults_of_picked(
     place: str,
     source: Source,
-    offered: Mapping[str, Parameter],
+    offered_parameters: Mapping[str, Parameter],
     target: Parameter | None,
     *,
     is_input: bool,
 ) -> Iterator[ActivityFault]:
     name = source.output or source.input
-    parameter = offered.get(name)
+    parameter = offered_parameters.get(name)
     if parameter is None:
         template = (
             _("Step {step} has no output “{name}”.")

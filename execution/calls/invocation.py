@@ -400,12 +400,12 @@ def _call_step(
     return _run_or_wait(step)
 
 
-def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping[str, Any]) -> Call:
+def _continue_step(parent: Call, number: int, stopped_call: Call, *, answers: Mapping[str, Any]) -> Call:
     if parent.requested_by is None:
         raise DomainError("unknown_user", "The user who asked for this call was removed.", status=409)
     _count_step(parent)
     step = continuing.continue_call(
-        stopped,
+        stopped_call,
         actor=parent.requested_by,
         answers=answers,
         key=call_keys.key_of_step(parent.pk, str(number)),
@@ -459,7 +459,7 @@ def _attempt(
     attempts: list[Attempt],
     exchanges: list[Exchange],
     unshown: Collection[str],
-    waited: float = 0.0,
+    waited_seconds: float = 0.0,
 ) -> Outcome:
     began, before = time.monotonic(), len(exchanges)
     try:
@@ -467,7 +467,7 @@ def _attempt(
     except ProtocolError as exc:
         outcome = outcomes.after(exc)
     seconds = time.monotonic() - began
-    attempts.append(results.attempt(outcome, exchanges[before:], waited, seconds, unshown))
+    attempts.append(results.attempt(outcome, exchanges[before:], waited_seconds, seconds, unshown))
     return outcome
 
 

@@ -38,7 +38,7 @@ def request(version: ToolVersion, *, actor: User, output: Outcome | None = None,
     options: those of `requesting.request_call`, which raises the same errors. Raises DomainError if the
     call has another output already.
     """
-    call = requesting.request_call(version, actor=actor, ended=output or LATENT, **options)
+    call = requesting.request_call(version, actor=actor, outcome=output or LATENT, **options)
     invocation.report_end(call)
     return answer(call, actor=actor, output=output) if output and call.outcome != "unknown" else call
 

@@ -212,17 +212,17 @@ class _Watch:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def add(self, watched: WatchedCall) -> None:
+    def add(self, call: WatchedCall) -> None:
         with self._lock:
-            self._watched.add(watched)
+            self._watched.add(call)
             # The thread of a parent process does not exist here.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
                 self._thread.start()
 
-    def remove(self, watched: WatchedCall) -> None:
+    def remove(self, call: WatchedCall) -> None:
         with self._lock:
-            self._watched.discard(watched)
+            self._watched.discard(call)
 
     def interrupt(self, call: int) -> None:
         with self._lock:

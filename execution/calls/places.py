@@ -33,9 +33,9 @@ class Holder:
     key: Hashable
 
 
-def may_take(held: int, free: int, share: int) -> bool:
-    """Return True if a holder of `held` places may take one of `free` ones."""
-    return free > 0 and (held == 0 or held + 1 <= share * (free - 1))
+def may_take(held_count: int, free: int, share: int) -> bool:
+    """Return True if a holder of `held_count` places may take one of `free` ones."""
+    return free > 0 and (held_count == 0 or held_count + 1 <= share * (free - 1))
 
 
 class CallPlaces:

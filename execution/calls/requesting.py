@@ -123,7 +123,7 @@ def request_call(
     terms: RetryTerms | None = None,
     is_claimed: bool = False,
     callback: Recipient | None = None,
-    ended: Outcome | None = None,
+    outcome: Outcome | None = None,
     has_valid_arguments: bool = False,
     **columns: Unpack[CallColumns],
 ) -> Call:
@@ -135,7 +135,7 @@ def request_call(
     terms: by default those of the endpoint, the tuning for all agents and the vendor.
     deadline_seconds: by default as long as the policy allows.
     is_claimed: a new call is not queued; this process must execute it.
-    ended: the outcome of a call that only has to be stored.
+    outcome: the outcome of a call that only has to be stored.
     has_valid_arguments: the caller has validated them by the schema that it had shown to a model.
     Raises ArgumentsError, ConfirmationError, DomainError.
     """
@@ -151,7 +151,7 @@ def request_call(
         columns.get("thread"),
         columns.get("activity"),
         is_confirmed=is_confirmed,
-        has_ended=ended is not None,
+        has_ended=outcome is not None,
         has_valid_arguments=has_valid_arguments,
     )
     call = Call(
@@ -163,10 +163,10 @@ def request_call(
         **columns,
     )
     call.calls_back = callback
-    if ended:
+    if outcome:
         call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
-        ended = results.with_argument_notes(ended, version.decoded(), call.arguments)
-        call.outcome, call.error_code, call.result = results.result_columns(ended, []).values()
+        outcome = results.with_argument_notes(outcome, version.decoded(), call.arguments)
+        call.outcome, call.error_code, call.result = results.result_columns(outcome, []).values()
     return store_or_unknown(call, lambda: store(call, actor, runtime, key, call_id, is_claimed=is_claimed))
 
 

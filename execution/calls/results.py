@@ -144,7 +144,7 @@ def retry(outcome: Outcome, *, is_safe: bool) -> Retry | None:
 def attempt(
     outcome: Outcome,
     exchanges: Sequence[Exchange],
-    waited: float,
+    waited_seconds: float,
     seconds: float,
     unshown: Collection[str] = (),
 ) -> Attempt:
@@ -154,7 +154,7 @@ def attempt(
         outcome=outcome.outcome,
         code=_line(str(error.get("code", ""))),
         message=_line(str(error.get("message", ""))),
-        waited_ms=round(waited * 1000),
+        waited_ms=round(waited_seconds * 1000),
         duration_ms=round(seconds * 1000),
         exchanges=[
             RecordedExchange(

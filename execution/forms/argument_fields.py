@@ -222,25 +222,25 @@ def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def submitted_value(parameter: Parameter, entered: Any) -> Any:
+def submitted_value(parameter: Parameter, entered_value: Any) -> Any:
     # Converts what was entered to the input's type. A value that cannot be converted stays a text, and the
     # check rejects it.
-    if isinstance(entered, bool):
-        return entered
-    if isinstance(entered, list):
-        return entered or OMITTED
-    if not entered.strip():
+    if isinstance(entered_value, bool):
+        return entered_value
+    if isinstance(entered_value, list):
+        return entered_value or OMITTED
+    if not entered_value.strip():
         return OMITTED
     if list_of_texts(parameter):
-        return [line for line in entered.replace("\r\n", "\n").split("\n") if line.strip()]
+        return [line for line in entered_value.replace("\r\n", "\n").split("\n") if line.strip()]
     match parameter.type:
         case "boolean":
-            return {"true": True, "false": False}.get(entered, entered)
+            return {"true": True, "false": False}.get(entered_value, entered_value)
         case "int" | "number":
-            return _number(entered.strip())
+            return _number(entered_value.strip())
         case "json":
-            return strict_json.loads(entered.encode(errors="surrogatepass"))
-    return entered.replace("\r\n", "\n")
+            return strict_json.loads(entered_value.encode(errors="surrogatepass"))
+    return entered_value.replace("\r\n", "\n")
 
 
 def simulate_submission(field: forms.Field, initial: Any) -> Any:
@@ -258,11 +258,11 @@ def simulate_submission(field: forms.Field, initial: Any) -> Any:
     return text.strip() if isinstance(field.widget, forms.Select) else text
 
 
-def _number(entered: str) -> Any:
-    if _WHOLE_NUMBER.fullmatch(entered):
-        return int(entered)
+def _number(entered_text: str) -> Any:
+    if _WHOLE_NUMBER.fullmatch(entered_text):
+        return int(entered_text)
     try:
-        value = strict_json.loads(entered.encode())
+        value = strict_json.loads(entered_text.encode())
     except ProtocolViolationError:
-        return entered
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else entered
+        return entered_text
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else entered_text

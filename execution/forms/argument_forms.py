@@ -54,13 +54,13 @@ class ArgumentsForm(OperationForm):
         *args: Any,
         signature: Signature,
         initial_values: Mapping[str, Any] | None = None,
-        marked: Collection[str] = (),
+        marked_members: Collection[str] = (),
         **kwargs: Any,
     ) -> None:
         self.signature = signature
         self.inputs = resolve_inputs(signature)
-        self._stored_values = dict(initial_values or {}) if marked else None
-        values: Mapping[str, Any] = mask(dict(initial_values or {}), marked)
+        self._stored_values = dict(initial_values or {}) if marked_members else None
+        values: Mapping[str, Any] = mask(dict(initial_values or {}), marked_members)
         initial = {_field(n): initial_value(p, values) for n, p in enumerate(self.inputs)}
         super().__init__(*args, initial=initial, **kwargs)
         for n, parameter in enumerate(self.inputs):
@@ -129,8 +129,8 @@ class ArgumentsForm(OperationForm):
             self.refuse(DomainError(reply["code"], reply["message"], fields=dict(reply.get("fields", {}))))
         return cleaned
 
-    def _read_fields(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        values = dict(cleaned)
+    def _read_fields(self, cleaned_values: Mapping[str, Any]) -> dict[str, Any]:
+        values = dict(cleaned_values)
         for n, parameter in enumerate(self.inputs):
             try:
                 submitted_value(parameter, values.get(_field(n), ""))
@@ -143,14 +143,16 @@ class ArgumentsForm(OperationForm):
                 values.pop(_field(n))
         return self._read_values(values)
 
-    def _read_values(self, entered: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_values(self, entered_value: Mapping[str, Any]) -> dict[str, Any]:
         # Returns values by name. Raises ProtocolViolationError if a value should be JSON and is not.
-        values = {p.name: submitted_value(p, entered.get(_field(n), "")) for n, p in enumerate(self.inputs)}
+        values = {
+            p.name: submitted_value(p, entered_value.get(_field(n), "")) for n, p in enumerate(self.inputs)
+        }
         return {name: value for name, value in values.items() if value is not OMITTED}
 
-    def _read_json(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_json(self, cleaned_values: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            document = strict_json.loads(cleaned[JSON_FIELD].encode(errors="surrogatepass"))
+            document = strict_json.loads(cleaned_values[JSON_FIELD].encode(errors="surrogatepass"))
         except ProtocolViolationError as error:
             self.add_error(
                 JSON_FIELD, _("This is not valid JSON: {reason}").format(reason=_describe_json_error(error))
@@ -207,8 +209,8 @@ class RunForm(ArgumentsForm):
     def rows(self) -> list[tuple[Parameter, BoundField, Any]]:
         return [row for row in super().rows() if row[0] != self.configuration]
 
-    def _read_values(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        values = super()._read_values(typed)
+    def _read_values(self, typed_values: Mapping[str, Any]) -> dict[str, Any]:
+        values = super()._read_values(typed_values)
         form, parameter = self.settings_form, self.configuration
         if form is None or parameter is None or not form.is_bound:
             return values
@@ -221,10 +223,10 @@ class RunForm(ArgumentsForm):
             values[parameter.name] = results.answer_of(form.signature, form.arguments)
         return values
 
-    def _read_json(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_json(self, cleaned_values: Mapping[str, Any]) -> dict[str, Any]:
         if self.settings_form is not None:
             self.settings_form.errors.clear()  # The JSON replaces these fields too.
-        return super()._read_json(cleaned)
+        return super()._read_json(cleaned_values)
 
     def refuse(self, error: DomainError) -> None:
         """Show the errors of the configuration in its own form."""

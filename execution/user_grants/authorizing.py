@@ -139,7 +139,7 @@ def request_tokens(client: Grant, fields: Mapping[str, str], sent: Sequence[Secr
 
 
 def columns_for(
-    grant: UserGrant, client: Grant, tokens: Tokens, elapsed: float, scopes: Sequence[str]
+    grant: UserGrant, client: Grant, tokens: Tokens, elapsed_seconds: float, scopes: Sequence[str]
 ) -> dict[str, Any]:
     """Return the columns of a token reply. A reply without a refresh token keeps the stored one (RFC 6749,
     6).
@@ -162,7 +162,7 @@ def columns_for(
         field = grants.field_of("refresh_token")
         columns["refresh_token"] = encryption.encrypt(tokens.refresh, row=grant.pk, field=field)
     if tokens.seconds is not None:
-        remaining_seconds = tokens.seconds - elapsed
+        remaining_seconds = tokens.seconds - elapsed_seconds
         columns["token_expires_at"] = Now() + timedelta(seconds=remaining_seconds)
         columns["renew_at"] = Now() + timedelta(seconds=remaining_seconds - early(tokens.seconds))
     return columns

@@ -73,8 +73,10 @@ class UserTokens(TokenHolder[UserGrant]):
             raise NeedsSignInError("The provider renewed the token with fewer scopes.")
         return token
 
-    def token_columns(self, tokens: Tokens, elapsed: float) -> dict[str, Any]:
-        columns = authorizing.columns_for(self.row, self.client, tokens, elapsed, self.row.held_scopes)
+    def token_columns(self, tokens: Tokens, elapsed_seconds: float) -> dict[str, Any]:
+        columns = authorizing.columns_for(
+            self.row, self.client, tokens, elapsed_seconds, self.row.held_scopes
+        )
         return columns | {"message": tokens.note} if tokens.note else columns
 
     def record_renewal(self, columns: Mapping[str, Any]) -> None:
@@ -85,7 +87,7 @@ class UserTokens(TokenHolder[UserGrant]):
         _end(self.row, NOT_RENEWED + doubt)
         return NeedsSignInError(NOT_RENEWED)
 
-    def raise_if_over(self, refused: int | None) -> None:
+    def raise_if_over(self, refused_generation: int | None) -> None:
         if not self.row.refresh_token:
             message = "The token is over, and the provider gave nothing to renew it with."
             _end(self.row, message)

@@ -38,7 +38,7 @@ ONLY_ADMINISTRATORS = gettext_lazy("Only an administrator can change an implemen
 
 @requires(Role.DESIGNER)
 def activity_new(request: HttpRequest) -> HttpResponse:
-    """First which kind, then the activity itself."""
+    """Choose the kind of the new activity, then enter the activity."""
     kind, interface = request.GET.get("kind", ""), CalleeReference.parse(request.GET.get("interface", ""))
     if kind not in EDITORS:
         context = {"kinds": [kinds.get(name) for name in EDITORS], "interface": interface}

@@ -90,11 +90,11 @@ def back_up(target: Path) -> int:
 
 
 def restore(
-    source: Path, *, replaced: DatabaseAddress | None = None, is_newest: bool = False
+    source: Path, *, replaced_database: DatabaseAddress | None = None, is_newest: bool = False
 ) -> RestoreResult:
     """Restore into an empty database, in one transaction; then migrate it and check its claims.
 
-    replaced: the database that this one takes the place of, to find what the backup lacks.
+    replaced_database: the database that this one takes the place of, to find what the backup lacks.
     is_newest: nothing was written after the backup, so release numbers continue without a gap.
     Raises BackupError.
     """
@@ -122,17 +122,17 @@ def restore(
         cursor.execute("ANALYZE")
         cursor.execute("SELECT (SELECT count(*) FROM catalog_tool), (SELECT count(*) FROM designer_release)")
         tools, releases = cursor.fetchone()
-    newer = tuple(_newer(replaced, is_newest=is_newest))
+    newer = tuple(_newer(replaced_database, is_newest=is_newest))
     return RestoreResult(tools, releases, newer, tuple(_problems()))
 
 
-def _newer(replaced: DatabaseAddress | None, *, is_newest: bool) -> Iterator[str]:
+def _newer(replaced_database: DatabaseAddress | None, *, is_newest: bool) -> Iterator[str]:
     last = newer_facts.newest_entry()
     if last:
         yield f"Its last audit entry is of {last:%Y-%m-%d %H:%M:%S} UTC."
     if is_newest:
         return
-    if not replaced:
+    if not replaced_database:
         newer_facts.reserve_numbers(None)
         yield (
             "What was written after that is not in this backup: releases, API keys, audit entries. Runtimes "
@@ -141,7 +141,7 @@ def _newer(replaced: DatabaseAddress | None, *, is_newest: bool) -> Iterator[str
         )
         return
     try:
-        facts = newer_facts.read_newer_facts(replaced)
+        facts = newer_facts.read_newer_facts(replaced_database)
     except psycopg.Error as error:
         newer_facts.reserve_numbers(None)
         yield f"The replaced database could not be read: {' '.join(str(error).split())}"

@@ -131,8 +131,8 @@ def keep_our_configuration(**_: object) -> None:
 
 
 @signals.before_task_publish.connect
-def hand_on(headers: dict[str, Any] | None = None, **_: object) -> None:
-    """The worker's lines carry the id of the request that asked for the work."""
+def add_request_facts(headers: dict[str, Any] | None = None, **_: object) -> None:
+    """Add the ids of the request and its user to a task, for the log lines of the worker."""
     if headers is not None:
         facts = log_context.facts()
         headers[HEADER] = {name: facts[name] for name in ("request_id", "user_id") if name in facts}

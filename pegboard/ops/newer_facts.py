@@ -49,14 +49,14 @@ class NewerFacts:
             yield f"Not in this backup: {self.audit_entries:,} newer audit entries."
 
 
-def read_newer_facts(replaced: DatabaseAddress) -> NewerFacts:
+def read_newer_facts(replaced_database: DatabaseAddress) -> NewerFacts:
     """Compare the restored database with the one that it replaces. Raises psycopg.Error."""
     with connection.cursor() as cursor:
         cursor.execute(_RELEASES)
         known_releases = set(cursor.fetchall())
     known_keys = set(ApiKey.objects.values_list("pk", flat=True))
     last_entry = AuditEntry.objects.aggregate(last=Max("pk"))["last"] or 0
-    with psycopg.connect(**replaced.parameters()) as old:
+    with psycopg.connect(**replaced_database.parameters()) as old:
         releases = old.execute(f"{_RELEASES} ORDER BY agent.slug, release.number").fetchall()
         keys = old.execute("SELECT id, name FROM people_apitoken ORDER BY id").fetchall()
         entries = old.execute("SELECT count(*) FROM people_auditentry WHERE id > %s", [last_entry]).fetchone()

@@ -145,7 +145,7 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
         name="Guest",
         kind="oauth_code",
         url=authorization.resource,
-        registered=registration,
+        registered_client=registration,
         token_url=server.token_url,
         authorization_url=server.authorization_url,
         revocation_url=server.revocation_url,

@@ -75,14 +75,14 @@ def has_key(grant: Grant) -> bool:
     return grant.client_authentication == ClientAuthentication.KEY
 
 
-def new_key(grant: Grant, issued: str = "") -> Secret:
+def new_key(grant: Grant, issued_key: str = "") -> Secret:
     """Return another private key. The public part is set in `grant`, which is not saved.
 
-    issued: the key that the server issued, as `client_keys.import_key` takes it; "" creates one.
+    issued_key: the key that the server issued, as `client_keys.import_key` takes it; "" creates one.
     Raises DomainError "invalid" about `secret`.
     """
     try:
-        private = client_keys.import_key(issued) if issued else client_keys.create_key()
+        private = client_keys.import_key(issued_key) if issued_key else client_keys.create_key()
     except ValueError:
         message = _(
             "Enter a private key as PEM without a passphrase or as JWK (RSA, P-256, P-384 or Ed25519), "
@@ -129,16 +129,16 @@ def check(grant: Grant) -> None:
         raise invalid(**faults)
 
 
-def from_registration(registered: RegisteredClient) -> tuple[dict[str, Any], str]:
+def from_registration(registered_client: RegisteredClient) -> tuple[dict[str, Any], str]:
     """Return details and secret of a registered client as the operations accept them. A public client has
     ""."""
     details = {
-        "client_id": registered.client_id,
-        "client_authentication": registered.client_authentication,
+        "client_id": registered_client.client_id,
+        "client_authentication": registered_client.client_authentication,
         "registered_at": timezone.now(),
-        "secret_expires_at": registered.secret_expires_at,
+        "secret_expires_at": registered_client.secret_expires_at,
     }
-    return details, registered.secret.reveal() if registered.secret else ""
+    return details, registered_client.secret.reveal() if registered_client.secret else ""
 
 
 def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) -> bool:

@@ -57,8 +57,8 @@ class CredentialTokens(TokenHolder[Grant]):
         refresh_token = self.decrypted("refresh_token")
         return grant_requests.refresh_fields(self.row, refresh_token), [refresh_token]
 
-    def token_columns(self, tokens: Tokens, elapsed: float) -> dict[str, Any]:
-        return columns_for(self.row, tokens, elapsed)
+    def token_columns(self, tokens: Tokens, elapsed_seconds: float) -> dict[str, Any]:
+        return columns_for(self.row, tokens, elapsed_seconds)
 
     def record_renewal(self, columns: Mapping[str, Any]) -> None:
         # A renewal that ends a failure or changes the scope. Others change no decision.
@@ -94,18 +94,18 @@ class CredentialTokens(TokenHolder[Grant]):
         end_sign_in(self.row, self.unchanged_row(), code, message)
         return NeedsSignInError(message)
 
-    def raise_if_over(self, refused: int | None) -> None:
+    def raise_if_over(self, refused_generation: int | None) -> None:
         grant = self.row
         if grant.ended_at:
             raise NeedsSignInError(grant.error_message)
-        if grant.generation == refused and grant.error_code == NOT_TAKEN_CODE:
+        if grant.generation == refused_generation and grant.error_code == NOT_TAKEN_CODE:
             raise RefusedError(NOT_TAKEN_CODE, NOT_TAKEN)
         if not self.renews_with_refresh_token or grant.refresh_token:
             return
         if not grant.access_token:
             raise NeedsSignInError(f"“{grant.credential}” needs a sign-in before it can be used.")
         problem, since = "is over", grant.expires_at or grant.now
-        if grant.generation == refused:
+        if grant.generation == refused_generation:
             problem, since = "is not taken by the vendor any more", grant.now
         reason = f"the token {problem}, and the server gave nothing to renew it with"
         message = sign_in_again(since, reason)
@@ -117,8 +117,10 @@ def _server(grant: Grant) -> str:
     return urlsplit(grant.token_url).netloc
 
 
-def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: bool = False) -> dict[str, Any]:
-    """Return the columns of a token reply. `elapsed`: the seconds since its request."""
+def columns_for(
+    grant: Grant, tokens: Tokens, elapsed_seconds: float, *, is_sign_in: bool = False
+) -> dict[str, Any]:
+    """Return the columns of a token reply. `elapsed_seconds`: the seconds since its request."""
     # A reply without a refresh token keeps the old one. A reply without a scope means the requested one or
     # the previous one (RFC 6749 sections 5.1 and 6).
     is_code = grant.credential.kind == OAuthKind.CODE
@@ -145,7 +147,7 @@ def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: boo
     elif is_sign_in or not is_code:
         changes["granted_scope"] = grant.scope
     if tokens.seconds is not None:
-        remaining_seconds = tokens.seconds - elapsed
+        remaining_seconds = tokens.seconds - elapsed_seconds
         changes["expires_at"] = Now() + timedelta(seconds=remaining_seconds)
         if not is_code or tokens.refresh or not is_sign_in:
             changes["renew_at"] = Now() + timedelta(seconds=remaining_seconds - early(tokens.seconds))

@@ -79,15 +79,15 @@ def prepare(grant: Grant) -> Revocation:
     return _prepare_revocation(grant, grant.credential, grant, partial(token_request.decrypt_column, grant))
 
 
-def prepare_users(grant: UserGrant, client: Grant, decrypted: Callable[[str], Secret]) -> Revocation:
+def prepare_users(grant: UserGrant, client: Grant, decrypt: Callable[[str], Secret]) -> Revocation:
     """Prepare the revocation of the tokens that a user of an agent has authorized for the `client`."""
-    revoked = _prepare_revocation(client, grant, grant, decrypted)
+    revoked = _prepare_revocation(client, grant, grant, decrypt)
     revoked.agent = grant.end_user.agent
     return revoked
 
 
 def _prepare_revocation(
-    grant: Grant, owner: Credential | UserGrant, row: Grant | UserGrant, decrypted: Callable[[str], Secret]
+    grant: Grant, owner: Credential | UserGrant, row: Grant | UserGrant, decrypt: Callable[[str], Secret]
 ) -> Revocation:
     host = urlsplit(grant.revocation_url or grant.token_url).netloc
     revoked = Revocation(owner, grant.revocation_url, host)
@@ -99,7 +99,7 @@ def _prepare_revocation(
         return revoked
     try:
         secret = token_request.client_secret(grant.credential, grant)
-        opened = [(name, decrypted(name)) for name in columns_with_tokens]
+        opened = [(name, decrypt(name)) for name in columns_with_tokens]
     except DomainError as error:  # UndecryptableError is one
         revoked.why_not = error.message
         return revoked

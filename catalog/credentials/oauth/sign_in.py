@@ -187,9 +187,9 @@ def _check_issuer(grant: Grant, answer: RedirectParameters) -> None:
     raise DomainError("sign_in_issuer", reason)
 
 
-def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
+def _keep(grant: Grant, got: Tokens, elapsed_seconds: float, actor: User) -> None:
     # Replaces any tokens, also those that are being renewed, unless the client has changed.
-    changes = renewal.columns_for(grant, got, elapsed, is_sign_in=True)
+    changes = renewal.columns_for(grant, got, elapsed_seconds, is_sign_in=True)
     changes |= {"scope": grant.scope, "wanted_scope": ""}
     with transaction.atomic():
         now = Grant.objects.select_for_update(of=("self",)).filter(pk=grant.pk).first()

@@ -143,7 +143,7 @@ class TokenHolder(ABC, Generic[TokenRow]):
         """Return the fields of a renewal request, and the secrets among them."""
 
     @abstractmethod
-    def token_columns(self, tokens: Tokens, elapsed: float) -> dict[str, Any]:
+    def token_columns(self, tokens: Tokens, elapsed_seconds: float) -> dict[str, Any]:
         """Return the columns that a reply changes. elapsed: the seconds since its request."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class TokenHolder(ABC, Generic[TokenRow]):
         """
 
     @abstractmethod
-    def raise_if_over(self, refused: int | None) -> None:
+    def raise_if_over(self, refused_generation: int | None) -> None:
         """Raise NeedsSignInError or RefusedError if a renewal is pointless: only a person can help."""
 
     def record_renewal(self, columns: Mapping[str, Any]) -> None:
@@ -175,10 +175,10 @@ class TokenHolder(ABC, Generic[TokenRow]):
         is_free = row.lease_until is None or row.lease_until <= row.now
         return is_free and (row.retry_at is None or row.retry_at <= row.now)
 
-    def stored_token(self, refused: int | None) -> Token | None:
-        """Return the stored token unless it has expired or is the one of the `refused` generation."""
+    def stored_token(self, refused_generation: int | None) -> Token | None:
+        """Return the stored token unless it has expired or is of the `refused_generation`."""
         row = self.row
-        if not row.access_token or row.generation == refused:
+        if not row.access_token or row.generation == refused_generation:
             return None
         good_for = None
         if self.expires_at:
@@ -249,10 +249,10 @@ class TokenHolder(ABC, Generic[TokenRow]):
         # True if a lost reply may have contained a new refresh token.
         return self.renews_with_refresh_token and error.code in _LOST
 
-    def _store(self, tokens: Tokens, elapsed: float) -> Token | None:
+    def _store(self, tokens: Tokens, elapsed_seconds: float) -> Token | None:
         # The reply is the next generation before anything uses it. An unavailable database is retried,
         # because the server has forgotten the old refresh token.
-        columns = self.token_columns(tokens, elapsed) | {"generation": self.row.generation + 1}
+        columns = self.token_columns(tokens, elapsed_seconds) | {"generation": self.row.generation + 1}
         for pause in (*STORE_AGAIN_AFTER, None):
             try:
                 with transaction.atomic(durable=True):
@@ -272,7 +272,7 @@ class TokenHolder(ABC, Generic[TokenRow]):
         REQUESTS.add("ok")
         logger.info("%s has a new token", self.name)
         lifetime = tokens.seconds
-        good_for = lifetime - elapsed - early_for_callers(early(lifetime)) if lifetime else None
+        good_for = lifetime - elapsed_seconds - early_for_callers(early(lifetime)) if lifetime else None
         return Token(self.row.generation + 1, tokens.access, good_for)
 
     def _note_failure(self, lease: uuid.UUID, error: ProtocolError) -> ProtocolError:
@@ -305,8 +305,8 @@ class TokenHolder(ABC, Generic[TokenRow]):
         return error
 
 
-def acquire(read_holder: Callable[[], TokenHolder[Any]], *, refused: int | None = None) -> Token:
-    """Return a token. It is renewed if it is due, or if it is of the `refused` generation.
+def acquire(read_holder: Callable[[], TokenHolder[Any]], *, refused_generation: int | None = None) -> Token:
+    """Return a token. It is renewed if it is due, or if it is of the `refused_generation`.
 
     read_holder: reads the row again for each attempt. May wait for the authorization server or for another
     process, up to 35 s each; never call it in a transaction. Raises NeedsSignInError, BusyError, other
@@ -316,10 +316,10 @@ def acquire(read_holder: Callable[[], TokenHolder[Any]], *, refused: int | None 
     while True:
         holder = read_holder()
         row = holder.row
-        token = holder.stored_token(refused)
+        token = holder.stored_token(refused_generation)
         if token and (token.good_for is None or token.good_for > 0):
             return token
-        holder.raise_if_over(refused)
+        holder.raise_if_over(refused_generation)
         if renewed := _renew(holder, token):
             return renewed
         if token:

@@ -30,8 +30,8 @@ MAX_SCOPE_LENGTH = 2_000
 Result = TypeVar("Result")
 
 
-def token_for(credential: Credential, *, refused: int | None = None) -> Token:
-    """Return a token. It is renewed if it is due, or if it is of the `refused` generation.
+def token_for(credential: Credential, *, refused_generation: int | None = None) -> Token:
+    """Return a token. It is renewed if it is due, or if it is of the `refused_generation`.
 
     May wait for the authorization server or for another process, up to 35 s each. Never call it in a
     transaction. The token of an unsaved credential is not stored. Raises NeedsSignInError, BusyError, other
@@ -54,7 +54,9 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
         form = grant_requests.token_form(grant, secret, grant_requests.client_fields(grant))
         tokens = token_request.request(grant, form, [secret] if secret else [])
         return Token(grant.generation, tokens.access)
-    return token_holder.acquire(lambda: CredentialTokens(read_grant(credential.pk)), refused=refused)
+    return token_holder.acquire(
+        lambda: CredentialTokens(read_grant(credential.pk)), refused_generation=refused_generation
+    )
 
 
 def read_grant(credential_id: uuid.UUID) -> Grant:

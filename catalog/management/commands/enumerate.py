@@ -57,5 +57,5 @@ class Command(BaseCommand):
         if version_count := versions.count() - before:
             self.stdout.write(f"  {version_count} older versions")
 
-    def show(self, pages: int, tool_count: int, rejected: int) -> None:
+    def show(self, pages: int, tool_count: int, rejected_count: int) -> None:
         self.stdout.write(f"  page {pages}, {tool_count} tools so far")

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         address = os.environ.get("REPLACED_DATABASE_URL", "")
         try:
             replaced = parse_database_address("REPLACED_DATABASE_URL", address) if address else None
-            restored = restore(file, replaced=replaced, is_newest=newest)
+            restored = restore(file, replaced_database=replaced, is_newest=newest)
         except (BackupError, ImproperlyConfigured, OSError) as error:
             raise CommandError(str(error)) from error
         tools, releases = pluralize(restored.tools), pluralize(restored.releases)

@@ -42,17 +42,17 @@ class ResourceUpdates:
 
 
 def subscribe(
-    served: ServedRelease, items: Sequence[ContextItem], uris: Iterable[str], stack: ExitStack
+    served_release: ServedRelease, items: Sequence[ContextItem], uris: Iterable[str], stack: ExitStack
 ) -> ResourceUpdates:
     """Subscribe to those of the resources that are pinned and whose vendors report updates.
 
     Each vendor counts as a call of the key. The subscriptions end with `stack`.
     """
     updates = ResourceUpdates([])
-    for endpoint, addresses in _addresses_by_endpoint(served, items, uris).items():
+    for endpoint, addresses in _addresses_by_endpoint(served_release, items, uris).items():
         # A key that may not run tools gets no updates. A vendor that does not answer costs its own resources.
         with suppress(DomainError, ProtocolError):
-            served.spend_a_call()
+            served_release.spend_a_call()
             session = stack.enter_context(sessions.open_session(endpoint, limits=_LIMITS))
             give_back()
             subscription = endpoint.speak().subscribe(session, addresses, STREAM_SECONDS)
@@ -61,15 +61,15 @@ def subscribe(
 
 
 def _addresses_by_endpoint(
-    served: ServedRelease, items: Sequence[ContextItem], uris: Iterable[str]
+    served_release: ServedRelease, items: Sequence[ContextItem], uris: Iterable[str]
 ) -> dict[Endpoint, list[str]]:
     addresses: dict[Endpoint, list[str]] = defaultdict(list)
     for uri in uris:
-        resource, released = find_resource(items, uri), load_sealed_release(served.release)
-        item = released.context_item(resource.name, served.sub_agent) if resource else None
+        resource, released = find_resource(items, uri), load_sealed_release(served_release.release)
+        item = released.context_item(resource.name, served_release.sub_agent) if resource else None
         if item is None:
             continue
-        runtime = runtime_of(served.release, served.caller.key, tool=item.signature.name)
+        runtime = runtime_of(served_release.release, served_release.caller.key, tool=item.signature.name)
         # A resource that waits for review is not read, so its updates are not reported either.
         with suppress(DomainError):
             version = released_version(item)

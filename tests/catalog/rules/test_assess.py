@@ -22,7 +22,7 @@ def test_a_new_tool_breaks_no_promise_and_its_text_is_inspected():
 def test_a_change_is_compared_judged_by_promises_and_inspected_at_once():
     old, new = make_signature(), make_signature(inputs=(), description=SNEAKY)
     assessment = assess(
-        OfferedVersion(old, "1", "a"), OfferedVersion(new, "2", "b"), promised={"additive_changes"}
+        OfferedVersion(old, "1", "a"), OfferedVersion(new, "2", "b"), promised_rules={"additive_changes"}
     )
     assert assessment.effects == {"breaks_callers", "text"}
     assert [(breach.code, breach.subject) for breach in assessment.breaches] == [("BREAKING", "b")]

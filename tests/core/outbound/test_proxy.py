@@ -60,7 +60,7 @@ def failure_of(session):
 
 
 def test_a_request_goes_through_the_proxy_to_the_address_that_was_checked(vendor, proxy, authority):
-    with open_session(vendor, through(proxy, authority), reached=(reached := {})) as session:
+    with open_session(vendor, through(proxy, authority), reached_addresses=(reached := {})) as session:
         assert session.get("/tools").body == BODY
         assert session.post("/call", json={"text": "x" * 200_000}).body == BODY
     assert proxy.targets == [f"127.0.0.1:{vendor.port}"]

@@ -200,7 +200,7 @@ def test_secret_that_was_given_for_a_while_says_so_before_it_is_over():
         assert "register Pegboard there again" in status_of(ending).message
 
         credential_operations.update_credential(
-            ending, actor=make_user(Role.ADMIN), registered=registered(client_id="another")
+            ending, actor=make_user(Role.ADMIN), registered_client=registered(client_id="another")
         )
         assert status_of(ending).state == "new"
         assert AuditEntry.objects.filter(action="edit").get().after["client_id"] == "another"

@@ -105,7 +105,7 @@ def test_registered_signed_in_and_read(way):
             name="Registered",
             kind="oauth_code",
             url=server.resource,
-            registered=registration,
+            registered_client=registration,
             token_url=one.token_url,
             authorization_url=one.authorization_url,
             issuer=one.issuer,

@@ -344,8 +344,10 @@ def test_unknown_life_is_used_until_refused():
         first = tokens.token_for(credential)
         assert first.good_for is None
         assert tokens.token_for(credential).generation == first.generation
-        other = tokens.token_for(credential, refused=first.generation)
-        assert tokens.token_for(credential, refused=first.generation).generation == other.generation
+        other = tokens.token_for(credential, refused_generation=first.generation)
+        assert (
+            tokens.token_for(credential, refused_generation=first.generation).generation == other.generation
+        )
 
     assert len(server.forms) == 2
 
@@ -660,7 +662,7 @@ def test_without_a_refresh_token_a_refusal_by_the_vendor_ends_the_sign_in():
         Grant.objects.update(refresh_token="")
         assert tokens.token_for(credential).good_for is None
         with pytest.raises(NeedsSignInError, match="is not taken by the vendor any more"):
-            tokens.token_for(credential, refused=1)
+            tokens.token_for(credential, refused_generation=1)
 
     assert status_of(credential).state == grant_status.SignInState.NEEDS_SIGN_IN
 
