@@ -1,4 +1,4 @@
-"""ACP in front of a few agents: search, descriptors, and runs that wait, stream, stop and go on."""
+"""ACP in front of a few agents: search, descriptors, and runs that wait, stream, stop and continue."""
 
 import json
 import re

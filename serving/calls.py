@@ -390,7 +390,7 @@ def resume(
 def resume_in_background(
     call: Call, release: Release, tool: ReleasedTool, *, actor: User, key: ApiKey | None, call_key: uuid.UUID
 ) -> Call:
-    """Continue a call whose user has granted the authorization that it asked for. A worker runs it."""
+    """Continue a call whose user has granted the requested authorization. A worker runs it."""
     released_version(tool)
     runtime = replace(
         runtime_of(release, key, call.sub_agent, tool.signature.name, site=call.site),

@@ -54,7 +54,7 @@ SILENT_TOOLS = 5
 
 
 def read_pending(endpoint_id: int, after: int = 0) -> int | None:
-    """Reads the history of the next tools that may have one. Returns the tool to go on `after`, or None.
+    """Read the history of the next tools that may have one. Return the `after` of the next portion, or None.
 
     One reader per endpoint at a time; a second one leaves at once.
     """

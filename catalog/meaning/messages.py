@@ -68,7 +68,7 @@ class StoredState(msgspec.Struct, frozen=True, tag="stored_state"):
 
 
 class Similarities(msgspec.Struct, frozen=True, tag="similarities"):
-    """Cosines by tool: of the nearest tools, best first, and of those that were asked for.
+    """Cosines by tool: of the nearest tools, best first, and of the requested tools.
 
     rephrased: of all these tools with the rephrased question; empty if there was none.
     """

@@ -60,7 +60,7 @@ class SecondLook(models.Model):
 
     @property
     def is_under_way(self) -> bool:
-        """Asked for and waiting for a worker, or looked at right now. A moment early, as clocks differ."""
+        """True if a look was requested and waits for a worker, or is running."""
         now = timezone.now()
         is_asked_for = self.requested_by_id is not None and self.due_at <= now + timedelta(seconds=1)
         return is_asked_for or bool(self.lease_until and self.lease_until > now)

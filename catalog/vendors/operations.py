@@ -284,9 +284,10 @@ def _set_fields(endpoint: Endpoint, changes: Mapping[str, Any]) -> None:
 def remove_endpoint(
     endpoint: Endpoint, *, actor: User, why: str = "", with_credentials: bool = False
 ) -> None:
-    """Stops reading it and withdraws its tools; its findings wait for no decision. Pins and releases go on.
+    """Stop the enumeration of an endpoint and withdraw its tools. Its findings need no decision any more.
+    Pins and releases stay.
 
-    `with_credentials` forgets its secret too, if no other endpoint uses it.
+    with_credentials: delete its credential too, if no other endpoint uses it.
     """
     now = timezone.now()
     # The run before the endpoint, as workers lock them, so that neither waits for the other for ever.

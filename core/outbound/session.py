@@ -74,7 +74,7 @@ class HttpSession(RequestMethods):
     meanwhile.
     certificate: proves to `authorized_for` who opens the connection.
     exchanges: a list that receives a record of every request, or None.
-    reached: receives the policy entry for each private address of a connection.
+    reached_addresses: receives the policy entry for each private address of a connection.
     turns: makes each request wait for its turn.
     agent: the User-Agent.
     kept_for: the connection outlives the session, for the next one of the same owner and identity.

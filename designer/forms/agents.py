@@ -86,7 +86,7 @@ class NewAgentForm(AgentForm):
 
 
 class AgentEditForm(RetryForm, AgentForm):
-    """The form of an agent's settings. `named` are the vendors that are named for the agent; removed ones
+    """The form of an agent's settings. `vendors` are the vendors that are named for the agent; removed ones
     stay on offer.
     """
 

@@ -10,9 +10,10 @@ from designer.models.releases import MAX_NOTE_LENGTH, Release
 
 
 class Channel(models.Model):
-    """A name that leads runtimes to a release, such as `live`. It moves when a designer moves it.
+    """A name that points to a release, such as `live`. Designers move it.
 
-    `release` is None where it leads nowhere. An agent without a row for `live` has that channel all the same.
+    `release` is None if it points to no release. An agent without a row for `live` has that channel all the
+    same.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="channels")

@@ -128,7 +128,7 @@ def _translate_portion(run: TranslationRun) -> bool:
 
 @transaction.atomic
 def _store(run: TranslationRun, batch: TextBatch, translations: dict[str, str]) -> bool:
-    """Store the result of a request with the progress. Return whether the run still goes on."""
+    """Store the result of a request with the progress. Return whether the run continues."""
     current = TranslationRun.objects.select_for_update().get(pk=run.pk)
     if not current.is_active:
         return False

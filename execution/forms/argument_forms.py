@@ -45,8 +45,8 @@ class ArgumentsForm(OperationForm):
     because a vendor's names may contain any character.
 
     initial_values: a value that its field would submit in another form, such as "", starts as JSON.
-    marked: pointers of sensitive members. They start as masks, and a mask that is sent back stands for the
-    value in `initial_values`.
+    marked_members: pointers of sensitive members. They start as masks, and a returned mask means the value in
+    `initial_values`.
     """
 
     def __init__(

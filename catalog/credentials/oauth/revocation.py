@@ -59,7 +59,7 @@ class Revocation:
             audit.record(actor, "revoke", self.about, after=facts, why=self.message, agent=self.agent)
 
     def send(self) -> str:
-        """Ask the server to revoke the tokens. Return the reason why it was not told, or ""."""
+        """Request the revocation of the tokens from the server. Return the reason of a failure, or ""."""
         ends = time.monotonic() + SECONDS
         first, *other_forms = self.forms
         try:
