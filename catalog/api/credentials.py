@@ -378,10 +378,10 @@ class CredentialList(ListAPIView[Credential]):
             if "client_id" in client or details.get("secret"):
                 raise invalid(client="Give either a client that you have, or the address to register at.")
             row = save(
-                registered=client_registration.register_at(
+                registered_client=client_registration.register_at(
                     client | {"registration_url": registration_url},
                     redirect_uri=redirect_uri(request),
-                    save=lambda tried: save(registered=tried),
+                    save=lambda tried: save(registered_client=tried),
                 )
             )
         else:

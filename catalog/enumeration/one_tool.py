@@ -171,8 +171,8 @@ def _read_list(tool: Tool, protocol: Protocol) -> FetchResult:
 class _ListedTools:
     """The listed versions of known tools. Only changed ones are stored completely."""
 
-    def __init__(self, current_tool: Mapping[str, current_tools.CurrentTool]) -> None:
-        self.held = {name: current for name, current in current_tool.items() if current.is_active}
+    def __init__(self, current_tools_by_id: Mapping[str, current_tools.CurrentTool]) -> None:
+        self.held = {name: current for name, current in current_tools_by_id.items() if current.is_active}
         self.digests: dict[str, str] = {}
         self.refused: dict[str, FetchResult] = {}
         self.changed: dict[int, Item] = {}

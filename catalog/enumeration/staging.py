@@ -127,17 +127,15 @@ class Harvest:
         facts = self.notes.setdefault(note.code, {"code": note.code, "message": note.message, "count": 0})
         facts["count"] = int(str(facts["count"])) + 1
 
-    def drop_refused(self, refused_generation: Collection[int]) -> None:
+    def drop_refused(self, refused_tools: Collection[int]) -> None:
         """Leave these tools as they are stored. A refused older version is still reported."""
         self.findings = [
-            row
-            for row in self.findings
-            if row.code == "VERSION_BACK" or row.tool_id not in refused_generation
+            row for row in self.findings if row.code == "VERSION_BACK" or row.tool_id not in refused_tools
         ]
-        self.respelt = {pk: tool_id for pk, tool_id in self.respelt.items() if pk not in refused_generation}
-        self.relisted.difference_update(refused_generation)
-        self.as_version.difference_update(refused_generation)
-        self.images = {pk: image for pk, image in self.images.items() if pk not in refused_generation}
+        self.respelt = {pk: tool_id for pk, tool_id in self.respelt.items() if pk not in refused_tools}
+        self.relisted.difference_update(refused_tools)
+        self.as_version.difference_update(refused_tools)
+        self.images = {pk: image for pk, image in self.images.items() if pk not in refused_tools}
 
 
 COLUMNS = ", ".join(StagedTool.__struct_fields__)

@@ -81,7 +81,9 @@ def credential_new(request: HttpRequest) -> HttpResponse:
             values = form.cleaned_data | (client.entered_facts() if form.is_oauth else {})
             save = partial(credential_operations.create_credential, actor=person(request), **values)
             row = save(
-                registered=offers.register_client(request, offer, lambda tried: save(registered=tried))
+                registered_client=offers.register_client(
+                    request, offer, lambda tried: save(registered_client=tried)
+                )
             )
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
@@ -216,7 +218,11 @@ def _is_changed(
         **submitted,
     )
     try:
-        save(registered=offers.register_client(request, offer or {}, lambda tried: save(registered=tried)))
+        save(
+            registered_client=offers.register_client(
+                request, offer or {}, lambda tried: save(registered_client=tried)
+            )
+        )
     except DomainError as error:
         form.refuse(error)
         return False

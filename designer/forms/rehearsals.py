@@ -64,7 +64,7 @@ class ExpectedInputsForm(ArgumentsForm):
             *args,
             signature=signature,
             initial_values=current_values,
-            marked=marked_members,
+            marked_members=marked_members,
             prefix="inputs",
             **kwargs,
         )

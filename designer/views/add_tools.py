@@ -56,7 +56,7 @@ def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
         if refused or not done:
             return _page(
                 request,
-                ToolSelection.from_parameters(agent, request.POST, refused_generation=refused, done=done),
+                ToolSelection.from_parameters(agent, request.POST, errors_by_tool=refused, done=done),
                 partial,
             )
         messages.success(request, describe_pinned(done, agent))
@@ -197,7 +197,7 @@ class ToolSelection:
         agent: Agent,
         parameters: QueryDict,
         *,
-        refused_generation: Mapping[int, DomainError] | None = None,
+        errors_by_tool: Mapping[int, DomainError] | None = None,
         done: int = 0,
     ) -> Self:
         allowed = agent_vendors.allowed_vendors_of(agent)
@@ -217,7 +217,7 @@ class ToolSelection:
             parameters,
             here.values(),
             allowed,
-            refused_generation or {},
+            errors_by_tool or {},
         )
         ticked_ids = {item.tool.pk for item in ticked}
         return cls(
@@ -238,7 +238,7 @@ class ToolSelection:
             ),
             done=done,
             is_full=len(ticks) > pins.MAX_PINS_PER_REQUEST,
-            refused=refused_generation or {},
+            refused=errors_by_tool or {},
         )
 
     @property
@@ -294,7 +294,7 @@ def _tray(
     parameters: QueryDict,
     here: Any,
     allowed_vendors: AllowedVendors,
-    refused_generation: Mapping[int, DomainError],
+    errors_by_tool: Mapping[int, DomainError],
 ) -> list[TickedTool]:
     tools = Tool.objects.filter(current__isnull=False).select_related("current", "endpoint__vendor")
     tool_rows = tools.in_bulk(ticks)
@@ -305,7 +305,7 @@ def _tray(
         typed = parameters.get(f"alias-{tool.pk}", "").strip()
         name = typed or model_names.derive(signatures[tool.pk].name)
         free = model_names.propose(name, used_names, vendor=tool.endpoint.vendor.slug)
-        error = refused_generation.get(tool.pk)
+        error = errors_by_tool.get(tool.pk)
         message = error.message if error else allowed_vendors.refusal(agent, tool)
         if not typed and free != name:
             message = message or _(

@@ -150,7 +150,7 @@ class _MockForms:
             signature=signature,
             prefix="outputs",
             initial_values=call.decoded().outputs if call else {},
-            marked=marks.outputs,
+            marked_members=marks.outputs,
         )
         self.begins_as_answered = call is not None
         self.tried = ArgumentsForm(

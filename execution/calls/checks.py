@@ -83,17 +83,17 @@ def _version_reason(version: ToolVersion, states: Collection[FindingState], effe
     return ""
 
 
-def why_confirm_reached(reach: ActivityReach, effects: Annotations, whys: Mapping[int, str]) -> str:
+def why_confirm_reached(activity_reach: ActivityReach, effects: Annotations, whys: Mapping[int, str]) -> str:
     """Return the sentence that a user must confirm before an activity runs, because its steps are not
     confirmed one by one.
 
     effects: of the tool that the activity implements. whys: the reasons of `whys_by_version` for the called
     tools.
     """
-    for activity in reach.versions:
+    for activity in activity_reach.versions:
         if reason := kinds.get(activity.kind).why_confirm(activity.config, effects):
             return f"“{activity.activity}” {reason}"
-    return next((whys[tool.pk] for tool in reach.tools if tool.pk in whys), "")
+    return next((whys[tool.pk] for tool in activity_reach.tools if tool.pk in whys), "")
 
 
 def whys_by_version(versions: Collection[ToolVersion]) -> dict[int, str]:

@@ -190,8 +190,8 @@ def test_secret_that_was_given_for_a_while_says_so_before_it_is_over():
     with AuthorizationServer() as server:
         make = partial(make_client, server, "oauth_code", client_id="ignored", secret="")
         week, now = timedelta(days=7), timezone.now()
-        lasting = make(registered=registered(secret_expires_at=now + 2 * week), name="lasting")
-        ending = make(registered=registered(secret_expires_at=now + week / 2), name="ending")
+        lasting = make(registered_client=registered(secret_expires_at=now + 2 * week), name="lasting")
+        ending = make(registered_client=registered(secret_expires_at=now + week / 2), name="ending")
         Grant.objects.filter(credential=lasting).update(secret_expires_at=now + 2 * week)
         assert status_of(lasting).state == "new"
         assert (status_of(ending).state, status_of(ending).remedy) == ("expiring", "edit")
