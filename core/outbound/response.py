@@ -96,10 +96,10 @@ def _gunzip(pieces: Iterable[bytes], budget: Budget) -> Iterator[bytes]:
         raise _ended_early(budget)
 
 
-def _ended_early(budget: Budget, announced_size: int = 0) -> UnavailableError:
-    if announced_size:
+def _ended_early(budget: Budget, announced: int = 0) -> UnavailableError:
+    if announced:
         return UnavailableError(
-            "BODY_TRUNCATED", f"{budget.host} closed after {budget.body:,} of {announced_size:,} bytes."
+            "BODY_TRUNCATED", f"{budget.host} closed after {budget.body:,} of {announced:,} bytes."
         )
     return UnavailableError("BODY_TRUNCATED", f"{budget.host}: the reply ended early.")
 
