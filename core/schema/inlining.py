@@ -1,9 +1,10 @@
 """A JSON Schema without references, for targets that accept none: each reference is replaced by its
 target."""
 
+from functools import partial
 from typing import Any
 
-from core.schema import pointers, spelling, subschemas
+from core.schema import bounds, pointers, spelling, subschemas
 
 # The largest number of parts of a schema. Many references to large definitions multiply.
 MAX_PARTS = 20_000
@@ -13,48 +14,51 @@ _ANCHORS = {*subschemas.DEFINITIONS, "$schema", "$id", "id", "$anchor", "$dynami
 
 def inlined(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """Return the schema without references, and whether a part was replaced by a schema that accepts
-    anything: a target that contains itself, is missing or outside, or would make the schema too large."""
-    inliner = _Inliner(schema)
+    anything: a target that contains itself, is missing or outside, or makes the schema too large or deep."""
+    inliner = Inliner(schema)
     inlined_schema: dict[str, Any] = inliner.without_references(schema, ("#",))
     return inlined_schema, inliner.is_cut
 
 
-def inlined_once(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return one schema of `document` with the targets of its references in their place. None if a target
-    contains itself, is missing or is too large."""
-    inliner = _Inliner(document)
-    inlined_schema: dict[str, Any] = inliner.without_references(schema, ())
-    return None if inliner.is_cut else inlined_schema
+class Inliner:
+    """Replaces the references of one document. All replacements share one limit of parts."""
 
-
-class _Inliner:
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
         self.is_cut = False
         self._parts = 0
 
-    def without_references(self, place: Any, trail: tuple[str, ...]) -> Any:
-        def change(schema: dict[str, Any]) -> dict[str, Any]:
-            self._parts += 1
-            references = [schema[keyword] for keyword in subschemas.REFERENCES if keyword in schema]
-            merged = {
-                keyword: value
-                for keyword, value in schema.items()
-                if keyword not in subschemas.REFERENCES and keyword not in _ANCHORS
-            }
-            for reference in references:
-                target: Any = {}
-                try:
-                    # A definition that contains itself has no end without references.
-                    if reference in trail or self._parts > MAX_PARTS:
-                        raise LookupError(reference)
-                    target = pointers.resolve_reference(self.document, str(reference))
-                except LookupError:
-                    self.is_cut = True
-                merged = joined(merged, self.without_references(target, (*trail, str(reference))))
-            return merged
+    def inline_once(self, schema: dict[str, Any]) -> dict[str, Any] | None:
+        """Return one schema of the document with the targets of its references in their place. None if a
+        target contains itself, is missing or is too large."""
+        self.is_cut = False
+        inlined_schema: dict[str, Any] = self.without_references(schema, ())
+        return None if self.is_cut else inlined_schema
 
-        return subschemas.mapped(place, change)
+    def without_references(self, schema: Any, trail: tuple[str, ...], depth: int = 0) -> Any:
+        if not isinstance(schema, dict):
+            return schema
+        inline_child = partial(self.without_references, trail=trail, depth=depth + 1)
+        inside = {
+            keyword: subschemas.change_below(keyword, value, inline_child)
+            for keyword, value in schema.items()
+            if keyword not in _ANCHORS
+        }
+        self._parts += 1
+        references = [inside[keyword] for keyword in subschemas.REFERENCES if keyword in inside]
+        merged = {keyword: value for keyword, value in inside.items() if keyword not in subschemas.REFERENCES}
+        for reference in references:
+            target: Any = {}
+            try:
+                # A definition that contains itself has no end without references.
+                if reference in trail or self._parts > MAX_PARTS or depth > bounds.MAX_DEPTH:
+                    raise LookupError(reference)
+                target = pointers.resolve_reference(self.document, str(reference))
+            except LookupError:
+                self.is_cut = True
+            inlined_target = self.without_references(target, (*trail, str(reference)), depth + 1)
+            merged = joined(merged, inlined_target)
+        return merged
 
 
 def joined(siblings: dict[str, Any], target: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from uuid import UUID
 from core.schema import merge, regular_expressions, sample_texts, subschemas, types, validation
 from core.schema.dialects import ANNOTATIONS, Schema, dialect_of, normalize_level
 from core.schema.references import References, UnresolvedReferenceError
+from core.schema.validation import CompiledSchema
 from core.schema.work import TooMuchWorkError, Work
 
 # The first tries choose optional parts at random; the last ones leave out every optional part.
@@ -26,7 +27,7 @@ MAX_DEPTH = 6
 MAX_ITEMS = 3
 USUAL_FULLNESS = 0.7
 MAX_NODES = 5_000
-MAX_WORK = 40_000  # of all tries for one value
+MAX_WORK = 20_000  # of all tries for one value
 JUDGEMENTS_A_UNIT = 200  # of the validator
 MAX_TEXT = 20_000  # characters that a text has to have
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
@@ -73,11 +74,11 @@ def generate(schema: Any, seed: int, *, fullness: float = USUAL_FULLNESS) -> Any
 
     fullness: the probability of each optional member; with 0.0 every part is as small as the schema allows.
     """
-    return Generator(schema, Work(MAX_WORK)).generate(seed, fullness)
+    return Generator(schema, Work(MAX_WORK)).generate(validation.checked(schema), seed, fullness)
 
 
 class Generator:
-    """Generates values that fit one schema, which is compiled once.
+    """Generates values that fit one schema.
 
     work: shared by all tries of all values.
     """
@@ -86,10 +87,12 @@ class Generator:
         self.schema, self.work = schema, work
         self.references = References(schema, dialect_of(schema))
 
-    def generate(self, seed: int, fullness: float = USUAL_FULLNESS) -> Any:
-        """Return the value of `generate`. Raises UnmetSchemaError."""
-        # Compiled schemas take much memory, so only their own cache keeps them.
-        ready, reason, is_limited = validation.checked(self.schema), "", False
+    def generate(self, ready: CompiledSchema, seed: int, fullness: float) -> Any:
+        """Return the value of `generate`. Raises UnmetSchemaError.
+
+        ready: the compiled schema, which takes too much memory to be kept here.
+        """
+        reason, is_limited = "", False
         for attempt in range(MAX_TRIES):
             # A schema that takes much work is tried with few optional parts before the limit is reached.
             is_last = attempt >= MAX_TRIES - LAST_TRIES or self.work.done > self.work.limit // 2

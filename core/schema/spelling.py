@@ -81,7 +81,8 @@ def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the regular expressions of one schema, each with its keyword."""
     if isinstance(pattern := schema.get("pattern"), str):
         yield "pattern", pattern
-    yield from (("patternProperties", pattern) for pattern in _object_under(schema, "patternProperties"))
+    if "patternProperties" in schema:
+        yield from (("patternProperties", pattern) for pattern in _object_under(schema, "patternProperties"))
 
 
 def count_object_levels(schema: Mapping[str, Any]) -> int:

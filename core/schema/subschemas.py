@@ -72,6 +72,8 @@ def own_references(schema: Any, keywords: Collection[str] = REFERENCES) -> Itera
 def children(schema: Any) -> Iterator[tuple[str, str | None, Any]]:
     """Yield the schemas right inside: keyword, name or number below it, schema."""
     for keyword, value in schema.items() if isinstance(schema, dict) else ():
+        if keyword not in _HOLDERS:
+            continue
         if isinstance(value, dict) and keyword in MAPS:
             yield from ((keyword, name, child) for name, child in value.items())
         elif isinstance(value, list) and keyword in LISTS:
@@ -90,6 +92,16 @@ def walk(schema: Any) -> Iterator[dict[str, Any]]:
     waiting = [schema]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, dict):
-            yield part
-            waiting += [inside for _, _, inside in children(part)]
+        if not isinstance(part, dict):
+            continue
+        yield part
+        # As `children` does, without their places: exports walk each schema many times.
+        for keyword, value in part.items():
+            if keyword not in _HOLDERS:
+                continue
+            if isinstance(value, dict) and keyword in MAPS:
+                waiting += value.values()
+            elif isinstance(value, list) and keyword in LISTS:
+                waiting += value
+            elif keyword in ONES:
+                waiting.append(value)

@@ -39,6 +39,9 @@ CHARACTERS_A_PART = 200
 MAX_FAULTS = 50
 # Each is compiled, and tried on each text.
 MAX_PATTERNS = 100
+# Those that take more memory than this, in bytes.
+MAX_LARGE_PATTERNS = 10
+LARGE_PATTERN = 100_000
 # The library names one fault at a time.
 MAX_REPAIRS = 20
 # Bytes of all compiled schemas together, as text; a compiled one takes about thirty times as much memory.
@@ -126,7 +129,7 @@ def checked(schema: Any) -> CompiledSchema:
         return ready
     ready = _compile(schema)
     with _compiled_lock:
-        _compiled[digest] = len(text), ready
+        _compiled[digest] = len(canonical(ready.schema)), ready
         while len(_compiled) > 1 and sum(size for size, _ in _compiled.values()) > MAX_COMPILED_BYTES:
             _compiled.popitem(last=False)
     return ready
@@ -137,7 +140,7 @@ def _compile(schema: Any) -> CompiledSchema:
         document = read_document(schema)
     except SchemaBoundsError:
         return CompiledSchema(True, None)
-    root = subschemas.mapped(copy.deepcopy(document.root), _closed_by_name)
+    root = subschemas.mapped(copy.deepcopy(document.root), _for_validation)
     # Name the rule that the internal form leaves out.
     ready = CompiledSchema(
         root,
@@ -304,7 +307,10 @@ def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> I
         yield Fault(path, f"must be {error_messages.types(names)}")
 
 
-def _closed_by_name(schema: dict[str, Any]) -> dict[str, Any]:
+def _for_validation(schema: dict[str, Any]) -> dict[str, Any]:
+    # Texts have no effect, and take memory.
+    for keyword in ("title", "description", "$comment", "examples"):
+        schema.pop(keyword, None)
     # The library names the members that an object is closed to only where it has properties.
     if schema.get("additionalProperties") is False:
         schema.setdefault("properties", {})
@@ -351,19 +357,26 @@ def _leave_out_patterns(ready: CompiledSchema) -> None:
 def _leave_out_broken_patterns(ready: CompiledSchema) -> None:
     # The library reports only one of them each time that the whole schema is compiled.
     waiting: list[tuple[Steps, Any]] = [((), ready.schema)]
+    large_patterns = jsonschema_rs.RegexOptions(size_limit=LARGE_PATTERN)
+    large_count = 0
     while waiting:
         place, schema = waiting.pop()
         waiting += [((*place, *steps), child) for steps, child in children(schema)] if schema else []
         pattern = schema.get("pattern") if isinstance(schema, dict) else None
-        if not isinstance(pattern, str):
+        if not isinstance(pattern, str) or _compiles(pattern, large_patterns):
             continue
-        try:
-            jsonschema_rs.Draft202012Validator(
-                {"pattern": pattern}, pattern_options=regular_expressions.OPTIONS, offline=True
-            )
-        except jsonschema_rs.ValidationError:
+        large_count += 1
+        if large_count > MAX_LARGE_PATTERNS or not _compiles(pattern, regular_expressions.OPTIONS):
             del schema["pattern"]
             ready.left_out.append(_named_rule("pattern", place))
+
+
+def _compiles(pattern: str, options: jsonschema_rs.RegexOptions) -> bool:
+    try:
+        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options, offline=True)
+    except jsonschema_rs.ValidationError:
+        return False
+    return True
 
 
 def _cut(schema: Any, path: list[str | int]) -> str:

@@ -36,9 +36,18 @@ _breaches: ContentCache[str] = ContentCache()
 
 def _find_breach(schema: Mapping[str, Any], schema_digest: bytes, rule: Rule) -> str:
     """Return how the schema breaks the rule, "" where it does not."""
-    criteria = (rule.refuses, sorted(rule.keywords), rule.pattern, rule.dialects)
-    key = hashlib.sha256(schema_digest + repr(criteria).encode()).digest()
+    key = hashlib.sha256(schema_digest + repr(criteria_of(rule)).encode()).digest()
     return _breaches.get(key, lambda: next(_FINDERS[rule.refuses](schema, rule), ""))
+
+
+def is_broken(schema: Mapping[str, Any], rule: Rule) -> bool:
+    """Return whether a schema breaks a rule."""
+    return bool(_find_breach(schema, digest(schema), rule))
+
+
+def criteria_of(rule: Rule) -> tuple[object, ...]:
+    """Return all that decides whether a schema breaks the rule."""
+    return (rule.refuses, sorted(rule.keywords), rule.pattern, rule.dialects)
 
 
 def broken_name(name: str, contract: Contract) -> Rule | None:
@@ -106,6 +115,8 @@ def _undeclared_required(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]
 
 def _regular_expressions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
     unreadable = unreadable_patterns(schema, rule)
+    if not unreadable:
+        return
     for level in subschemas.walk(schema):
         for _, pattern in spelling.patterns_of(level):
             if pattern in unreadable:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from core.content_cache import ContentCache, digest
 from core.schema import inlining, loops, spelling, subschemas
 from designer.exports import judge
 from designer.exports.contracts import Contract, Refusal, Rule
@@ -30,8 +31,31 @@ class Rewritten(NamedTuple):
     is_cut: bool = False
 
 
+class _EncodedSchema(NamedTuple):
+    """What was rewritten, apart from its schema, which takes less memory as text."""
+
+    rewritten: Rewritten
+    schema: bytes
+
+
+# Many targets have equal rules about schemas.
+_rewritten: ContentCache[_EncodedSchema] = ContentCache(size=20)
+
+
 def rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
-    """Return `schema` itself if the target refuses nothing, else a copy with as few changes as possible."""
+    """Return a copy of `schema` with as few changes as possible, so that the target refuses nothing that can
+    be rewritten or left out."""
+
+    def rewrite_and_encode() -> _EncodedSchema:
+        rewritten = _rewrite(schema, contract)
+        return _EncodedSchema(rewritten._replace(schema={}), msgspec.json.encode(rewritten.schema))
+
+    rules = [judge.criteria_of(rule) for rule in contract.rules if rule.effect in ("rewritten", "left_out")]
+    rewritten, text = _rewritten.get((digest(schema), repr(rules)), rewrite_and_encode)
+    return rewritten._replace(schema=msgspec.json.decode(text))
+
+
+def _rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
     broken = {
         breach.rule.refuses
         for breach in judge.broken_rules(schema, contract)
@@ -43,7 +67,7 @@ def rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
     for refuses, rewriter in _REWRITERS.items():
         # One repair may uncover the next fault: a copied target has references of its own.
         rule = contract.rule(refuses)
-        if rule is not None and rule.effect in ("rewritten", "left_out"):
+        if rule and rule.effect in ("rewritten", "left_out") and judge.is_broken(editor.schema, rule):
             rewriter(editor, rule)
     return Rewritten(editor.schema, frozenset(editor.keywords), editor.is_cut)
 
@@ -80,12 +104,13 @@ class _Editor:
         A target that contains itself keeps its reference, and texts beside it are lost; rules beside it move
         into an `allOf` with the reference.
         """
+        inliner = inlining.Inliner(self.schema)
         for schema in list(subschemas.walk(self.schema)):
             # The top has other keywords than texts, and definitions; a reference to a tree remains there.
             if not spelling.has_keywords_beside_reference(schema):
                 continue
             siblings = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-            inlined = inlining.inlined_once(self.schema, schema)
+            inlined = inliner.inline_once(schema)
             if inlined is not None:
                 schema.clear()
                 schema.update(inlined)

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from core.content_cache import ContentCache, digest
 from core.schema import bounds, read_document, samples, validation
 from core.schema.samples import UnmetSchemaError
+from core.schema.validation import CompiledSchema
 from core.schema.work import TooMuchWorkError, Work
 from designer.exports import nulls
 from designer.exports.wire import UnfitError, Wire, arguments_for_the_vendor, whole_input
@@ -23,7 +24,7 @@ from protocols import parameters
 
 Tries = tuple[tuple[int, float], ...]
 # Units of work for the values of one schema.
-MAX_WORK = 6_000
+MAX_WORK = 4_000
 # Each as (seed, how full). Of an object with optional members, one value has most of them and one has none.
 USUAL_TRIES = ((1, samples.USUAL_FULLNESS), (2, 0.0))
 # Before a tool is left out, more values are tried, which take other branches.
@@ -74,23 +75,26 @@ class SampleSeries:
             for attempt, result in zip(ALL_TRIES, self._results, strict=False)
         )
 
-    def read(self, tries: Tries) -> Iterator[Any]:
-        """Yield the values of consecutive tries, up to the first that cannot be generated."""
+    def read(self, tries: Tries, ready: CompiledSchema) -> Iterator[Any]:
+        """Yield the values of consecutive tries, up to the first that cannot be generated.
+
+        ready: the compiled schema.
+        """
         for attempt in tries:
             number = ALL_TRIES.index(attempt)
             with self._lock:
                 while len(self._results) <= number:
-                    self._results.append(self._generate(*ALL_TRIES[len(self._results)]))
+                    self._results.append(self._generate(ready, *ALL_TRIES[len(self._results)]))
             if not (result := self._results[number]):
                 # Another try would take as long and fail as well.
                 return
             yield result[0]
 
-    def _generate(self, seed: int, fullness: float) -> tuple[Any, ...] | None:
+    def _generate(self, ready: CompiledSchema, seed: int, fullness: float) -> tuple[Any, ...] | None:
         try:
             if self._generator is None:
                 return None
-            return (self._generator.generate(seed, fullness),)
+            return (self._generator.generate(ready, seed, fullness),)
         except UnmetSchemaError as error:
             if not error.is_limited:
                 return ()
@@ -118,11 +122,11 @@ def check(tool: Effective, exported: Exported, *, is_quick: bool = True) -> Roun
     refusals: list[str] = []
     expressible: list[bool] = []
     for tries in (USUAL_TRIES, MORE_TRIES):
-        for value in export_series.read(tries):
+        for value in export_series.read(tries, export_check):
             refusals.append(_find_refusal(tool, exported.names, vendor_check, value))
             if is_quick and not refusals[-1]:
                 return RoundTrip(has_common=True)
-        for value in vendor_series.read(tries):
+        for value in vendor_series.read(tries, vendor_check):
             arguments = _write_model_arguments(tool, exported, vendor_check, value)
             if arguments is not None:
                 expressible.append(not validation.faults(export_check, arguments))
@@ -166,7 +170,7 @@ def presets_of(tool: Effective) -> Mapping[str, Any]:
     }
 
 
-def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.CompiledSchema, value: Any) -> str:
+def _find_refusal(tool: Effective, names: Wire, vendor_check: CompiledSchema, value: Any) -> str:
     """Return why the vendor refuses what a model has written, "" where it does not."""
     if not isinstance(value, dict):
         return "What is given must be an object"
@@ -188,7 +192,7 @@ def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.Compile
 
 
 def _write_model_arguments(
-    tool: Effective, exported: Exported, vendor_check: validation.CompiledSchema, value: Any
+    tool: Effective, exported: Exported, vendor_check: CompiledSchema, value: Any
 ) -> dict[str, Any] | None:
     """Return arguments that fit the vendor's schema as a model would write them in the format. None if no
     model may choose them, because a hidden input differs from its preset."""

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from core.schema import samples
+from core.schema import samples, validation
 from designer import exports
 from designer.exports import inputs, round_trip, schema
 from designer.exports.base import carried
@@ -126,9 +126,10 @@ def test_a_tool_that_is_too_large_is_not_called_checked():
 
 def test_values_are_the_same_whichever_format_reads_them_first():
     series, other = round_trip.SampleSeries(T), round_trip.SampleSeries(T)
-    last = list(series.read(round_trip.MORE_TRIES))
-    values = list(other.read(round_trip.USUAL_TRIES)), list(other.read(round_trip.MORE_TRIES))
-    assert (list(series.read(round_trip.USUAL_TRIES)), last) == values
+    ready = validation.checked(T)
+    last = list(series.read(round_trip.MORE_TRIES, ready))
+    values = [list(other.read(tries, ready)) for tries in (round_trip.USUAL_TRIES, round_trip.MORE_TRIES)]
+    assert [list(series.read(round_trip.USUAL_TRIES, ready)), last] == values
     assert len(last) == len(round_trip.MORE_TRIES)
 
 

@@ -1,0 +1,51 @@
+"""The cost of a hostile tool in the exports of a release. Work is counted, and no time is measured."""
+
+from collections import Counter
+
+import pytest
+
+from core.schema import bounds, document, merge
+from core.schema.work import Work
+from designer import exports
+from protocols.mcp.client import MCP
+from tests.designer.exports import real_tools
+from tests.hostile_schemas import CASES
+
+# Of all formats together: parts of schemas that are read, levels that are joined, units of work.
+LIMITS = {"parts": 80_000, "levels": 60_000, "units": 60_000}
+
+
+OUTPUTS = ("many parts", "two references in anyOf", "a cycle through all", "large patterns", "anchors")
+
+
+@pytest.mark.parametrize(
+    ("side", "name"),
+    [*(("inputSchema", name) for name in CASES), *(("outputSchema", name) for name in OUTPUTS)],
+)
+def test_cost_of_a_tool_is_bounded(side, name, monkeypatch):
+    signature = MCP().read({"name": "hostile", "inputSchema": {"type": "object"}, side: CASES[name]})
+    release = real_tools.release_of([signature])
+    counted = Counter()
+    require_bounds, flatten, count = bounds.require_bounds, merge.flatten, Work.count
+
+    def count_parts(schema):
+        counted["parts"] += bounds.count_parts(schema)
+        require_bounds(schema)
+
+    def count_level(schema, follow):
+        counted["levels"] += 1
+        return flatten(schema, follow)
+
+    def count_work(work, units=1):
+        counted["units"] += units
+        count(work, units)
+
+    monkeypatch.setattr(document.bounds, "require_bounds", count_parts)
+    monkeypatch.setattr(merge, "flatten", count_level)
+    monkeypatch.setattr(Work, "count", count_work)
+
+    for format_, carried in exports.carried_by_format(release):
+        if format_ in exports.FORMATS:
+            format_.write(carried.fitting)
+
+    assert {kind: counted[kind] for kind in LIMITS if counted[kind] > LIMITS[kind]} == {}
