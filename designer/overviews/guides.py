@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from django.db.models import Exists, QuerySet
+from django.db.models import BigIntegerField, Exists, OuterRef, QuerySet
+from django.db.models.functions import Cast
 
 from catalog.models import ActivityVersion, Run
 from catalog.models.runs import RunStatus
@@ -59,12 +60,15 @@ def hide(name: str, *, user: User) -> None:
 def _progress() -> "CompiledQuery[Any]":
     user = named_value("user")
     entries = AuditEntry.objects.filter(actor=user)
+    connections = entries.filter(kind="endpoint", action="connect")
+    runs = Run.objects.filter(endpoint=Cast(OuterRef("object_id"), BigIntegerField()))
     mocks = ActivityVersion.objects.filter(created_by=user, kind=KIND)
     versions = ProcedureVersion.objects.filter(created_by=user)
     keys = ApiKey.objects.filter(user=user, scopes__contains=[KeyScope.RUNTIME])
     facts: dict[str, QuerySet[Any]] = {
-        "connected": entries.filter(kind="endpoint", action="connect"),
-        "synced": Run.objects.filter(requested_by=user, status=RunStatus.SUCCEEDED),
+        "connected": connections,
+        # Whoever or whatever has requested the run: the first one begins by itself.
+        "synced": connections.filter(Exists(runs.filter(status=RunStatus.SUCCEEDED))),
         "reviewed": entries.filter(kind="finding"),
         "created": Agent.objects.filter(created_by=user),
         "pinned": Pin.objects.filter(created_by=user),

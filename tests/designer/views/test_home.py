@@ -115,8 +115,11 @@ def test_the_steps_of_an_administrator_are_the_own_ones_too(admin):
     user, endpoint = User.objects.get(), make_endpoint()
     with transaction.atomic():
         audit.record(user, "connect", endpoint)
-    Run.objects.create(endpoint=endpoint, status="succeeded", requested_by=user)
+    Run.objects.create(endpoint=make_endpoint(), status="succeeded", requested_by=user)
+    Run.objects.create(endpoint=endpoint, status="failed", requested_by=user)
+    assert steps_of(admin) == {"connected": True, "synced": False, "reviewed": False}
 
+    Run.objects.create(endpoint=endpoint, status="succeeded")
     assert steps_of(admin) == {"connected": True, "synced": True, "reviewed": False}
     assert not any(steps_of(signed_in(Role.ADMIN)).values())
 
