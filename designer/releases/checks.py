@@ -292,16 +292,14 @@ def formats(facts: CheckedAgent) -> Iterator[Check]:
             yield Check(code="format_cannot_carry", severity="warning", message=message, where=page)
         elif warnings := [remark for remark in carried.remarks if remark.level == "warns"]:
             reasons = first_sentences((remark.message for remark in warnings), REASONS_SHOWN)
-            message = Wording(
-                _("A provider may refuse the export for {format}: {reasons}"),
-                {"format": label, "reasons": reasons},
-            )
-            yield Check(
-                code="format_may_refuse",
-                severity="warning",
-                message=message,
-                where=page_by_tool.get(warnings[0].tool, ""),
-            )
+            if all(remark.code == "not_checked" for remark in warnings):
+                code, template = "format_not_checked", _("The export for {format} was not checked: {reasons}")
+            else:
+                code = "format_may_refuse"
+                template = _("A provider may refuse the export for {format}: {reasons}")
+            message = Wording(template, {"format": label, "reasons": reasons})
+            page = page_by_tool.get(warnings[0].tool, "")
+            yield Check(code=code, severity="warning", message=message, where=page)
         else:
             continue
         is_clean = False

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,6 +122,18 @@ def test_what_a_format_leaves_out_is_told_once_for_the_format():
     assert blocked.message.endswith("Too long 0. Too long 1. And 2 more.")
     assert "MCP" in risky.message
     assert risky.message.endswith("Quite long.")
+
+
+@pytest.mark.parametrize(
+    ("remark_codes", "check_code"),
+    [(["not_checked"], "format_not_checked"), (["not_checked", "description_long"], "format_may_refuse")],
+)
+def test_an_export_that_is_too_large_to_be_checked_is_not_called_refused(remark_codes, check_code):
+    draft = document("sky")
+    remarks = [Remark("warns", code, "sky", "Too large.") for code in remark_codes]
+    checks_found = checks(facts(draft=draft, carried=(("MCP", CarriedTools(draft, [], remarks)),)))
+    (check,) = [check for check in checks_found if check.severity != "ok"]
+    assert (check.code, check.severity) == (check_code, "warning")
 
 
 def test_what_others_found_stands_among_the_rest():
