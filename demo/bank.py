@@ -110,5 +110,5 @@ class QuillmoorBank:
     def exchange_rate(self, sold: str, bought: str) -> Outputs:
         return {"value": 10_000 if sold == bought else number(800, 115_000, sold, bought)}
 
-    def ask_for_call(self, topic: str, when: str = "MORNING") -> Outputs:
+    def ask_for_call(self, about: str, when: str = "MORNING") -> Outputs:
         return {}
