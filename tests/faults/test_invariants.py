@@ -134,7 +134,7 @@ def test_what_breaks_a_claim_is_found(breaks, claim):
     breaks()
     (breach,) = invariants.check(only=[claim])
     assert breach.count == 1
-    assert breach.claim.says in str(breach)
+    assert breach.claim.statement in str(breach)
     assert breach.examples[0] in str(breach)
 
 
