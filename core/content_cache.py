@@ -38,6 +38,27 @@ class ContentCache(Generic[Result]):
         return result
 
 
+class SchemaCache(Generic[Result]):
+    """The schemas that one function writes, each with another result. A schema is stored as JSON text, which
+    takes less memory, so each caller gets a copy of its own.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._texts: ContentCache[tuple[bytes, Result]] = ContentCache(size)
+
+    def get(
+        self, key: Hashable, evaluate: Callable[[], tuple[dict[str, Any], Result]]
+    ) -> tuple[dict[str, Any], Result]:
+        """Return the cached schema and result, or evaluate them, as `ContentCache.get` does."""
+
+        def evaluate_as_text() -> tuple[bytes, Result]:
+            schema, result = evaluate()
+            return msgspec.json.encode(schema), result
+
+        text, result = self._texts.get(key, evaluate_as_text)
+        return msgspec.json.decode(text), result
+
+
 class ObjectCache(Generic[Result]):
     """The results of one function about objects that never change, each for as long as its object exists."""
 

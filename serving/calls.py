@@ -328,11 +328,8 @@ def run(release: Release, call_request: CallRequest, *, actor: User, key: ApiKey
     again.
     Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
     """
-    find = (
-        load_sealed_release(release).context_item
-        if call_request.is_of_context
-        else load_sealed_release(release).tool
-    )
+    sealed_release = load_sealed_release(release)
+    find = sealed_release.context_item if call_request.is_of_context else sealed_release.tool
     tool = find(call_request.tool, call_request.sub_agent)
     if tool is None:
         raise UnknownToolError(call_request.tool)

@@ -182,9 +182,7 @@ class CredentialStatusOutput(serializers.Serializer[Any]):
     used_at = serializers.DateTimeField(
         allow_null=True, help_text="The approximate time at which the credential was last sent."
     )
-    renewed_at = serializers.DateTimeField(
-        allow_null=True, help_text="The time of the last renewal of the access token."
-    )
+    renewed_at = serializers.DateTimeField(allow_null=True, help_text="When the token was last renewed.")
     expires_at = serializers.DateTimeField(
         allow_null=True, help_text="The time at which the access token expires; null if unknown."
     )

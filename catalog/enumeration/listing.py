@@ -115,17 +115,12 @@ class _Pass:
     """
 
     def __init__(
-        self,
-        run: Run,
-        protocol: Protocol,
-        remembered_pages: RememberedPages,
-        stage: Stage,
-        only: int | None = None,
+        self, run: Run, protocol: Protocol, pages: RememberedPages, stage: Stage, only: int | None = None
     ) -> None:
         self.run = run
         self.only = only
         self.protocol = protocol
-        self.known = remembered_pages
+        self.known = pages
         self.stage = stage
         self.harvest = Harvest()
         self.seen: dict[str, str] = {}

@@ -162,10 +162,8 @@ def rank(
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
     act = ranker.find_act(asked.runs)
-    ranked_question = replace(
-        _describe_question(concepts, keyed_gains, scores, cosines, vectors, act),
-        clauses=question.split_clauses(text, concepts),
-    )
+    described = _describe_question(concepts, keyed_gains, scores, cosines, vectors, act)
+    ranked_question = replace(described, clauses=question.split_clauses(text, concepts))
     features: dict[int, Features] = {}
     if cosines.typed:
         scores, features = _add_meanings(scores, ranked_question, cosines, vectors, is_reranked=is_reranked)

@@ -59,7 +59,7 @@ class MockRehearsalStep:
             arguments: Mapping[str, Any] = self.call.arguments
             return arguments
         inputs = {parameter.id: parameter.name for parameter in self.signature.inputs}
-        text_values = {inputs[key]: value for key, value in self.text.given.items() if key in inputs}
+        text_values = {inputs[key]: value for key, value in self.text.values.items() if key in inputs}
         return {**self.carried_values, **text_values}
 
     @property

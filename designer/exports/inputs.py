@@ -3,10 +3,9 @@
 from itertools import count
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec import structs
 
-from core.content_cache import ContentCache, digest, digest_once
+from core.content_cache import SchemaCache, digest, digest_once
 from core.schema import inlining, loops, spelling, subschemas
 from designer.exports import judge, rewriting, root_rules, schema, strict
 from designer.exports.contracts import Contract, Subset
@@ -54,28 +53,21 @@ class WrittenOutputs(NamedTuple):
     is_cut: bool = False
 
 
-class _EncodedInputs(NamedTuple):
-    """What was written, apart from its schema, which takes less memory as text."""
-
-    written: WrittenInputs
-    schema: bytes
-
-
 # A format writes a tool when its remarks are found, when it is exported and when its arguments are mapped.
-_written: ContentCache[_EncodedInputs] = ContentCache(size=50)
+_written: SchemaCache[WrittenInputs] = SchemaCache(size=50)
 
 
 def write(tool: Effective, contract: Contract) -> WrittenInputs:
     """Write the inputs as an object that the target accepts, as far as that is possible."""
 
-    def write_and_encode() -> _EncodedInputs:
+    def write_once() -> tuple[dict[str, Any], WrittenInputs]:
         written = _write(tool, contract)
-        return _EncodedInputs(written._replace(schema={}), msgspec.json.encode(written.schema))
+        return written.schema, written._replace(schema={})
 
     if is_plain(tool):
         return _write(tool, contract)
-    written, text = _written.get((digest_once(tool), digest(contract)), write_and_encode)
-    return written._replace(schema=msgspec.json.decode(text))
+    input_schema, written = _written.get((digest_once(tool), digest(contract)), write_once)
+    return written._replace(schema=input_schema)
 
 
 def _write(tool: Effective, contract: Contract) -> WrittenInputs:
@@ -103,24 +95,21 @@ def _write(tool: Effective, contract: Contract) -> WrittenInputs:
 
 
 # Several targets accept no references.
-_without_references: ContentCache[tuple[bytes, bool]] = ContentCache(size=20)
+_without_references: SchemaCache[bool] = SchemaCache(size=20)
 
 
 def _resolve_references(input_schema: dict[str, Any], *, is_inlined: bool) -> tuple[dict[str, Any], bool]:
     """Return the schema without references at its top, or without any, and whether a part accepts anything
     in place of a reference."""
 
-    def resolve_and_encode() -> tuple[bytes, bool]:
+    def resolve() -> tuple[dict[str, Any], bool]:
         # Few providers read an anchor, and none a reference at the top.
-        resolved, is_cut = loops.with_pointers(input_schema), False
+        resolved = loops.with_pointers(input_schema)
         if any(subschemas.own_references(resolved)):
             resolved = root_rules.flatten(resolved)
-        if is_inlined:
-            resolved, is_cut = inlining.inlined(resolved)
-        return msgspec.json.encode(resolved), is_cut
+        return inlining.inlined(resolved) if is_inlined else (resolved, False)
 
-    text, is_cut = _without_references.get((digest(input_schema), is_inlined), resolve_and_encode)
-    return msgspec.json.decode(text), is_cut
+    return _without_references.get((digest(input_schema), is_inlined), resolve)
 
 
 def _write_strict(written: WrittenInputs, subset: Subset) -> WrittenInputs:

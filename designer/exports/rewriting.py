@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from core.content_cache import ContentCache, digest
+from core.content_cache import SchemaCache, digest
 from core.schema import inlining, loops, spelling, subschemas
 from designer.exports import judge
 from designer.exports.contracts import Contract, Refusal, Rule
@@ -31,28 +31,21 @@ class Rewritten(NamedTuple):
     is_cut: bool = False
 
 
-class _EncodedSchema(NamedTuple):
-    """What was rewritten, apart from its schema, which takes less memory as text."""
-
-    rewritten: Rewritten
-    schema: bytes
-
-
 # Many targets have equal rules about schemas.
-_rewritten: ContentCache[_EncodedSchema] = ContentCache(size=20)
+_rewritten: SchemaCache[Rewritten] = SchemaCache(size=20)
 
 
 def rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
     """Return a copy of `schema` with as few changes as possible, so that the target refuses nothing that can
     be rewritten or left out."""
 
-    def rewrite_and_encode() -> _EncodedSchema:
+    def rewrite_once() -> tuple[dict[str, Any], Rewritten]:
         rewritten = _rewrite(schema, contract)
-        return _EncodedSchema(rewritten._replace(schema={}), msgspec.json.encode(rewritten.schema))
+        return rewritten.schema, rewritten._replace(schema={})
 
     rules = [judge.criteria_of(rule) for rule in contract.rules if rule.effect in ("rewritten", "left_out")]
-    rewritten, text = _rewritten.get((digest(schema), repr(rules)), rewrite_and_encode)
-    return rewritten._replace(schema=msgspec.json.decode(text))
+    rewritten_schema, rewritten = _rewritten.get((digest(schema), repr(rules)), rewrite_once)
+    return rewritten._replace(schema=rewritten_schema)
 
 
 def _rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:

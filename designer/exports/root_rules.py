@@ -4,14 +4,12 @@ A reference or an `allOf` at the top becomes properties of the object, as far as
 meaning. Where it cannot, `inputs.write` moves the whole schema below one property, where any rule may be.
 """
 
-import msgspec
-
-from core.content_cache import ContentCache, digest
+from core.content_cache import SchemaCache, digest
 from core.schema import Schema, SchemaBoundsError, read_document, spelling
 from designer.signatures import model_names
 
-# By the schema, as text, which takes less memory. Most formats flatten the same one.
-_flat_schemas: ContentCache[bytes] = ContentCache(size=20)
+# Most formats flatten the same schema.
+_flat_schemas: SchemaCache[None] = SchemaCache(size=20)
 
 
 def flatten(schema: Schema) -> Schema:
@@ -19,8 +17,7 @@ def flatten(schema: Schema) -> Schema:
 
     The schema as it is where nothing can be joined, and where a model would see an illegal name.
     """
-    text = _flat_schemas.get(digest(schema), lambda: msgspec.json.encode(_flatten(schema)))
-    flat: Schema = msgspec.json.decode(text)
+    flat, _ = _flat_schemas.get(digest(schema), lambda: (_flatten(schema), None))
     return flat
 
 

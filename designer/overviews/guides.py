@@ -67,7 +67,7 @@ def _progress() -> "CompiledQuery[Any]":
     keys = ApiKey.objects.filter(user=user, scopes__contains=[KeyScope.RUNTIME])
     facts: dict[str, QuerySet[Any]] = {
         "connected": connections,
-        # Whoever or whatever has requested the run: the first one begins by itself.
+        # Pegboard itself requests the first run of an endpoint.
         "synced": connections.filter(Exists(runs.filter(status=RunStatus.SUCCEEDED))),
         "reviewed": entries.filter(kind="finding"),
         "created": Agent.objects.filter(created_by=user),

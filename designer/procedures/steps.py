@@ -10,14 +10,14 @@ from designer.procedures.references import Piece
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a procedure calls, by its pin.
 
-    given: values in the text by input id.
+    values: those in the text, by input id.
     line_text: the line of the text.
     """
 
     pin: int
     line: int
     line_text: str
-    given: Mapping[str, str] = {}
+    values: Mapping[str, str] = {}
 
 
 def steps_of(pieces: Iterable[Piece]) -> list[ToolStep]:
@@ -34,8 +34,8 @@ def steps_of(pieces: Iterable[Piece]) -> list[ToolStep]:
         values = {member.id: member.literal for member in reference.members if member.literal}
         last = steps[-1] if steps else None
         if last and (last.pin, last.line) == (reference.target, piece.line):
-            steps[-1] = msgspec.structs.replace(last, given={**last.given, **values})
+            steps[-1] = msgspec.structs.replace(last, values={**last.values, **values})
             continue
         line_text = lines[piece.line - 1].strip(" #*-\t")
-        steps.append(ToolStep(pin=reference.target, line=piece.line, line_text=line_text, given=values))
+        steps.append(ToolStep(pin=reference.target, line=piece.line, line_text=line_text, values=values))
     return steps

@@ -41,7 +41,7 @@ TOOLS_SHOWN = 50
 class Cell:
     """One tool in one environment.
 
-    wanted: the choice in the form. was: the binding. Both are as `environments.state` names them.
+    binding: the stored one. choice: the one in the form. Both are as `environments.state` names them.
     implementation: the name of what runs.
     states: the tool's states there, the worst first.
     activity: the activity that is bound or runs, with its `version` and the address of its `page`.
@@ -49,8 +49,8 @@ class Cell:
 
     place: Environment
     name: str
-    was: str
-    wanted: str
+    binding: str
+    choice: str
     implementation: str
     states: Sequence[State]
     activity: Activity | None
@@ -205,18 +205,18 @@ def _rows(
         values, cells = {value for value, _ in choices}, []
         for place in places:
             bound, name = bound_rows[place.pk][index], _name(pin, place)
-            was = environments.state(bound.binding)
-            if was not in values:
+            binding = environments.state(bound.binding)
+            if binding not in values:
                 choices.append(
-                    (was, _("{implementation} (cannot run)").format(implementation=bound.activity))
+                    (binding, _("{implementation} (cannot run)").format(implementation=bound.activity))
                 )
-                values.add(was)
+                values.add(binding)
             cells.append(
                 Cell(
                     place,
                     name,
-                    was,
-                    wanted=request.POST.get(name, was),
+                    binding,
+                    choice=request.POST.get(name, binding),
                     implementation=_words(bound),
                     states=ready[place.pk][index].states,
                     activity=bound.activity,
@@ -258,13 +258,13 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
     for pin in pins:
         for place in places:
             name = _name(pin, place)
-            choice, was = request.POST.get(name), request.POST.get(f"was-{name}", environments.WHATEVER)
-            if choice is None or choice == was:
+            choice, binding = request.POST.get(name), request.POST.get(f"was-{name}", environments.WHATEVER)
+            if choice is None or choice == binding:
                 continue
             changed += 1
             if choice == "":
                 binding_moves.unbind(
-                    place, pin.tool, actor=person(request), expected=was, acceptance=acceptance
+                    place, pin.tool, actor=person(request), expected=binding, acceptance=acceptance
                 )
                 continue
             activity = None
@@ -279,7 +279,7 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
                 pin.tool,
                 actor=person(request),
                 activity=activity,
-                expected=was,
+                expected=binding,
                 acceptance=acceptance,
             )
     return changed

@@ -123,10 +123,12 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
     is_declined = "decline" in request.POST
     if is_declined or all(question.form is None or question.form.is_valid() for question in questions):
         try:
-            answers: dict[str, Any] = {question.asked.id: None for question in questions}
+            answers: dict[str, Any] = {question.stored.id: None for question in questions}
             for question in [] if is_declined else questions:
                 form = question.form
-                answers[question.asked.id] = results.answer_of(form.signature, form.arguments) if form else {}
+                answers[question.stored.id] = (
+                    results.answer_of(form.signature, form.arguments) if form else {}
+                )
             following = continuing.continue_call(
                 call_row, actor=person(request), answers=answers, call_id=read_call_id(request)
             )

@@ -48,10 +48,10 @@ LONG_WAIT = timedelta(seconds=5)
 
 
 @dataclass
-class CallQuestions:
+class CallQuestion:
     """One thing that a call asks for, with the form for it where there is something to fill in."""
 
-    asked: StoredQuestion
+    stored: StoredQuestion
     form: ArgumentsForm | None
 
 
@@ -220,12 +220,12 @@ def make_output_form(call: Call, typed: Any = None) -> OutputsForm:
     return OutputsForm(typed, signature=call.version.decoded(), prefix="output")
 
 
-def make_question_forms(call: Call, typed: Any = None) -> list[CallQuestions]:
+def make_question_forms(call: Call, typed: Any = None) -> list[CallQuestion]:
     question_list = []
     for n, ask in enumerate(call.decoded().asks):
         signature = results.questions(ask)
         form = (
             ArgumentsForm(typed, signature=signature, prefix=f"ask-{n}") if ask.schema is not None else None
         )
-        question_list.append(CallQuestions(ask, form))
+        question_list.append(CallQuestion(ask, form))
     return question_list

@@ -1,6 +1,6 @@
 import gc
 
-from core.content_cache import ObjectCache, digest_once
+from core.content_cache import ObjectCache, SchemaCache, digest_once
 from protocols.signature import read_stored, to_json
 from tests.factories import make_signature
 
@@ -22,3 +22,17 @@ def test_a_stored_text_is_decoded_once_and_another_text_is_another_signature():
     text, other = (to_json(make_signature(name)).decode() for name in ("look_up", "look_down"))
     assert read_stored(text) is read_stored(text)
     assert read_stored(other).name == "look_down"
+
+
+def test_each_caller_gets_a_schema_of_its_own():
+    cache, runs = SchemaCache(size=2), []
+
+    def evaluate():
+        runs.append(1)
+        return {"type": "object", "properties": {}}, "whole"
+
+    schema, result = cache.get("a", evaluate)
+    schema["properties"]["changed"] = True
+
+    assert (result, cache.get("a", evaluate)) == ("whole", ({"type": "object", "properties": {}}, "whole"))
+    assert len(runs) == 1

@@ -90,7 +90,7 @@ def test_a_model_reads_items_by_their_bare_names() -> None:
 
 def test_an_item_as_an_argument_is_no_value_of_a_step() -> None:
     (step,) = steps.steps_of(parse("look_up({account_id}, channel=sms)", KNOWN))
-    assert step.given == {"channel": "sms"}
+    assert step.values == {"channel": "sms"}
 
 
 def test_an_item_as_an_argument_is_referred_to_as_an_item_too() -> None:
