@@ -161,8 +161,7 @@ def rank(
     vectors = _read_vectors(list(exact.values()), reader)
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
-    act = ranker.find_act(asked.runs)
-    described = _describe_question(concepts, keyed_gains, scores, cosines, vectors, act)
+    described = _describe_question(concepts, keyed_gains, scores, cosines, vectors, asked.runs)
     ranked_question = replace(described, clauses=question.split_clauses(text, concepts))
     features: dict[int, Features] = {}
     if cosines.typed:
@@ -208,7 +207,7 @@ def _describe_question(
     scores: Mapping[int, float],
     cosines: Cosines,
     vectors: Mapping[int, bytes],
-    act: str,
+    runs: Sequence[str],
 ) -> RankedQuestion:
     """Return the question with the best score, the nearest meaning and the best share of its concepts."""
     first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
@@ -218,7 +217,7 @@ def _describe_question(
         max(scores.values(), default=0.0),
         max(cosines.typed.values(), default=0.0),
         max((share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0),
-        act,
+        ranker.find_act(runs),
     )
 
 
