@@ -12,8 +12,11 @@ const edit = (box, signal) => {
     const reply = await fetch(`${frame.dataset.offers}?own=1`).catch(() => null);
     if (!reply?.ok) return;
     tools = (await reply.json()).tools;
+    const isFirst = !named;
     named = new Map(tools.map((tool) => [tool.name.toLowerCase(), tool]));
     draw();
+    /* Completes what was typed meanwhile. */
+    if (isFirst) showMore();
   };
 
   /* The grammar of designer/procedures/references.py. */
@@ -70,12 +73,7 @@ const edit = (box, signal) => {
       const found = (await reply.json()).tools;
       askedFor = typed;
       inCatalog = found.map((each) => ({ ...each, says: `${frame.dataset.notPinned} · ${each.says}` }));
-      const at = chosen;
-      if (document.activeElement === box && found.length) {
-        show();
-        /* Keep the choice when rows are added. */
-        if (at < offers.length) choose(at);
-      }
+      if (found.length) showMore();
     }, 200);
   };
   /* Not sent by a button of the remarks: a check replaces them, and the reply would change nothing elsewhere. */
@@ -190,6 +188,13 @@ const edit = (box, signal) => {
     list.hidden = false;
     place();
     choose(0);
+  };
+  /* Keeps the choice when rows are added. */
+  const showMore = () => {
+    if (document.activeElement !== box) return;
+    const at = chosen;
+    show();
+    if (at < offers.length) choose(at);
   };
   const take = (index) => {
     const offer = offers[index];

@@ -97,6 +97,21 @@ def test_references_are_completed_and_checked_by_keyboard_alone(page, complaints
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_what_is_typed_before_the_tools_are_read_is_completed(page, pins):
+    held_requests = []
+    page.route("**/tools/?own=1", lambda route: held_requests.append(route))
+    page.goto("/agents/desk/procedures/refill/")
+    page.locator("#id_body[data-started]").press("Control+End")
+    with page.expect_response("**/tools/?q=*"):
+        page.keyboard.type("1. Call @look")
+    expect(page.get_by_role("option")).to_have_count(0)
+    held_requests.pop().continue_()
+    expect(page.get_by_role("option", name="look_up")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Text", exact=True)).to_have_value("## Steps\n1. Call look_up()")
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_tool_of_the_catalog_is_chosen_while_writing(page, complaints, pins):
     messages = complaints(page)
     make_tool(make_signature("track_parcel"))
