@@ -10,6 +10,7 @@ from django.db import connection
 from catalog.search import changes, index, orders, tags
 from catalog.search.engines import Reader
 from catalog.search.scope import Scope, change_starts
+from core.content_cache import digest
 
 Counts = dict[str, dict[str, int]]
 # Counts of a larger catalog may be as old as its search index is behind: a second or so.
@@ -72,10 +73,10 @@ def count_values(names: Collection[str], scope: Scope, matches: Matches | None =
 
 def _count(reader: Reader, names: tuple[str, ...], scope: Scope, matches: Matches | None) -> Counts:
     weights, others = (matches.weights, matches.others) if matches else (None, ())
-    if scope.among is not None or scope.except_for:
-        return reader.facets(names, scope, weights, others)
     minute = tuple(change_starts().values()) if "changed_since" in names else ()
-    key = (names, minute, scope.key, tuple(weights.items()) if weights else None, tuple(others))
+    tools = digest([sorted(others), sorted(scope.except_for), sorted(scope.among or ())])
+    question = tuple(weights.items()) if weights else None
+    key = (names, minute, scope.key, scope.among is None, question, tools)
     is_large = reader.document_count() > LARGE_CATALOG
     counts = _memory.get(key, reader.state, is_large=is_large)
     if counts is None:

@@ -152,10 +152,16 @@ def _sum(values: dict[str, str | None], counts: dict[str, int]) -> dict[str, int
 
 
 def _used(query: Query, endpoints: Sequence[EndpointRow], matches: Matches | None) -> list[FacetValue]:
+    chosen = set(query.used)
+    # The counts of the query itself are remembered; others are read for this facet alone.
+    count = _total(count_values(facet_counts.LABELS, scope_of(query, endpoints), matches))
     scope = scope_of(query.without("used"), endpoints)
-    every = _total(count_values(facet_counts.LABELS, scope, matches))
-    among_used = scope.among_only(list(query.use_counts))
-    used = _total(count_values(("endpoint",), among_used, matches)) if query.use_counts else 0
+    if chosen == {"true"}:
+        used, every = count, _total(count_values(("endpoint",), scope, matches))
+    else:
+        among_used = scope.among_only(list(query.use_counts))
+        used = _total(count_values(("endpoint",), among_used, matches)) if query.use_counts else 0
+        every = count + used if chosen == {"false"} else count
     return [
         FacetValue("true", _("Used by an agent"), used, "true" in query.used),
         FacetValue("false", _("Not used yet"), every - used, "false" in query.used),

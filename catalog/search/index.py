@@ -182,9 +182,14 @@ def follow_changes(
             write(rows, removed, state)
             count += len(rows)
         elif state.filled_through is None:
-            if not changes.count_changes(state, 1):
+            is_done = not changes.count_changes(state, 1)
+            if is_done and not state.through:
                 return
             state = changes.with_next_target(state)
+            if is_done:
+                # Searches would compare each of these changes with two snapshots until the next one comes.
+                write([], [], state)
+                return
             continue
         yield _WrittenBatch(state, count)
         if time.monotonic() > ends:

@@ -25,6 +25,14 @@ _IDENTITY = """e.vendor_id, t.tool_id, t.status, t.stopped_id IS NULL, v.digest,
     CASE WHEN t.is_tuned THEN jsonb_build_array(t.name, t.title, t.description, t.tokens) END"""
 _TABLES = """catalog_tool t JOIN catalog_endpoint e ON e.id = t.endpoint_id
     JOIN catalog_toolversion v ON v.id = t.current_id"""
+# Only of tools that share the vendor and the id with another of them.
+_SHARED_IDENTITIES = f"""
+SELECT t.id, ({_IDENTITY})::text FROM {_TABLES} WHERE t.id IN (
+    SELECT holder.id FROM (
+        SELECT t.id, count(*) OVER (PARTITION BY e.vendor_id, t.tool_id) AS holders
+        FROM catalog_tool t JOIN catalog_endpoint e ON e.id = t.endpoint_id WHERE t.id = ANY(%(tools)s)
+    ) holder WHERE holder.holders > 1)
+"""  # noqa: S608 - of constants
 _VARIANTS = f"""
 SELECT shown.id, t.id, t.endpoint_id
 FROM (
@@ -60,8 +68,7 @@ def first_variants(tools: Sequence[int], scope: Scope) -> list[int]:
     """Return the tools without those that are the same as an earlier one."""
     if not scope.is_folded or not tools:
         return list(tools)
-    statement = f"SELECT t.id, ({_IDENTITY})::text FROM {_TABLES} WHERE t.id = ANY(%(tools)s)"  # noqa: S608
-    identities = dict(_fetch(statement, {"tools": list(tools)}))
+    identities = dict(_fetch(_SHARED_IDENTITIES, {"tools": list(tools)}))
     seen: dict[object, int] = {}
     for tool in tools:
         seen.setdefault(identities.get(tool, tool), tool)

@@ -83,6 +83,11 @@ def test_tools_that_agents_use_are_counted_and_come_first(letters):
     query = Query(use_counts=use, sort="-used", limit=1)
 
     assert counts(query, "used") == {"true": 2, "false": 2}
+    for chosen in ("true",), ("false",), ("true", "false"):
+        assert counts(replace(query, used=chosen), "used") == {"true": 2, "false": 2}
+    # Counts are remembered, and another pin is another count.
+    more_use = use | {letters["read_one"].pk: 1}
+    assert counts(replace(query, use_counts=more_use, used=("false",)), "used") == {"true": 3, "false": 1}
     assert names(Query(use_counts=use, used=("true",))) == ["read_two", "shred"]
     assert set(names(Query(use_counts=use, used=("false",), q="letter"))) == {"read_one", "gone"}
     assert _walk(query) == ["read_two", "shred", "gone", "read_one"]

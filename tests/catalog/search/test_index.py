@@ -30,6 +30,16 @@ def test_indexing_twice_changes_nothing():
     assert search.index_pending() == 0
 
 
+def test_searches_compare_no_changes_that_are_indexed():
+    for number in range(3):
+        make_tool(make_signature(f"tool_{number}"))
+    search.index_pending()
+    state = index.index_state()
+    assert (state.through, state.snapshot) == (0, state.target)
+    make_tool(make_signature("newest"))
+    assert search.index_pending() == 1
+
+
 def test_a_new_version_is_found_by_its_new_words_and_not_by_the_old():
     tool = make_tool(make_signature("lookup", description="Finds albatrosses."))
     search.index_pending()
