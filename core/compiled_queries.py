@@ -7,8 +7,9 @@ docs/decisions/0038-compiled-queries.md gives the reasons.
 
 import copy
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
@@ -125,31 +126,55 @@ class _RowReader:
 
 
 class CompiledQuery(Generic[Row]):
-    """The rows of a queryset that differs only in its named values. It cannot be filtered further."""
+    """The rows of a queryset that differs only in its named values. It cannot be filtered further.
 
-    def __init__(self, queryset: QuerySet[Any, Row]) -> None:
+    queryset: a function that returns it, if a module defines the query before the models are ready.
+    """
+
+    def __init__(self, queryset: QuerySet[Any, Row] | Callable[[], QuerySet[Any, Row]]) -> None:
+        self._source = queryset
+
+    @cached_property
+    def _compiled(self) -> "_Compiled":
+        return _Compiled(self._source if isinstance(self._source, QuerySet) else self._source())
+
+    def rows(self, **values: object) -> list[Row]:
+        compiled = self._compiled
+        return compiled.fetch(compiled.compiler_for(compiled.parameters(values)))
+
+
+class PreparedQuery(CompiledQuery[Row]):
+    """A compiled query that each connection also plans once, for the queries of every call of a runtime."""
+
+    def rows(self, **values: object) -> list[Row]:
+        compiled = self._compiled
+        parameters = compiled.parameters(values)
+        rows = run_prepared(compiled.sql, parameters)
+        compiler = compiled.compiler_for(parameters)
+        # `execute_sql` returns chunks of rows.
+        compiler.execute_sql = lambda *_, **__: [rows]
+        return compiled.fetch(compiler)
+
+
+class _Compiled:
+    def __init__(self, queryset: QuerySet[Any, Any]) -> None:
         self._queryset = queryset
         self._compiler = queryset.query.get_compiler(queryset.db)
-        self._sql, self._params = self._compiler.as_sql()
+        self.sql, self._params = self._compiler.as_sql()
         self._converters: Any = None
         is_plain = not (queryset._known_related_objects or queryset._prefetch_related_lookups)  # type: ignore[attr-defined]
         has_objects = is_plain and queryset._iterable_class is ModelIterable
         self._reader = _RowReader(self._compiler, queryset.db) if has_objects else None
 
-    def rows(self, **values: object) -> list[Row]:
-        params = tuple(
-            values[parameter.name] if isinstance(parameter, NamedValue) else parameter
-            for parameter in self._params
-        )
-        compiler = self._own_compiler()
-        compiler.as_sql = lambda *_, **__: (self._sql, params)
-        return self._fetch(compiler)
+    def parameters(self, values: Mapping[str, object]) -> list[Any]:
+        return [values[p.name] if isinstance(p, NamedValue) else p for p in self._params]
 
-    def _own_compiler(self) -> Any:
+    def compiler_for(self, parameters: Sequence[Any]) -> Any:
         # A connection belongs to one thread. Threads only read the other attributes of the compiler.
         compiler: Any = copy.copy(self._compiler)
         compiler.connection = connections[self._queryset.db]
         compiler.get_converters = self._known_converters
+        compiler.as_sql = lambda *_, **__: (self.sql, tuple(parameters))
         return compiler
 
     def _known_converters(self, expressions: Any) -> Any:
@@ -158,25 +183,13 @@ class CompiledQuery(Generic[Row]):
             self._converters = self._compiler.get_converters(expressions)
         return self._converters
 
-    def _fetch(self, compiler: Any) -> list[Row]:
+    def fetch(self, compiler: Any) -> list[Any]:
         if self._reader:
             rows = compiler.results_iter(compiler.execute_sql())
             return self._reader.read(rows)
         queryset = self._queryset.all()
         queryset.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
         return list(queryset)
-
-
-class PreparedQuery(CompiledQuery[Row]):
-    """A compiled query that each connection also plans once, for the queries of every call of a runtime."""
-
-    def rows(self, **values: object) -> list[Row]:
-        parameters = [values[p.name] if isinstance(p, NamedValue) else p for p in self._params]
-        rows = run_prepared(self._sql, parameters)
-        compiler = self._own_compiler()
-        # `execute_sql` returns chunks of rows.
-        compiler.execute_sql = lambda *_, **__: [rows]
-        return self._fetch(compiler)
 
 
 # Types that Django passes to the database unchanged, by class of field. Calling the field takes longer.

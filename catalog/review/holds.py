@@ -7,7 +7,6 @@ docs/decisions/0009-held-versions.md has the reasons. Callers have locked the to
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import connection
@@ -82,7 +81,7 @@ def waiting_about_version() -> QuerySet[Finding]:
 def review_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
     """Return the states by primary key of the versions that are held or blocked."""
     versions = list(versions)
-    return states_by(_stopping().rows(tools=list({version.tool_id for version in versions})), versions)
+    return states_by(_STOPPING.rows(tools=list({version.tool_id for version in versions})), versions)
 
 
 def states_by(stopping: Iterable[Stopping], versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
@@ -99,10 +98,14 @@ def states_by(stopping: Iterable[Stopping], versions: Iterable[ToolVersion]) -> 
     return states
 
 
-@cache
-def _stopping() -> PreparedQuery[Stopping]:
-    rows = Finding.objects.stopping().filter(tool__in=named_keys("tools")).order_by()
-    return PreparedQuery(rows.values_list("tool_id", "subject", "version_id", "state"))
+_STOPPING: PreparedQuery[Stopping] = PreparedQuery(
+    lambda: (
+        Finding.objects.stopping()
+        .filter(tool__in=named_keys("tools"))
+        .order_by()
+        .values_list("tool_id", "subject", "version_id", "state")
+    )
+)
 
 
 def stopping_of_tool() -> ArraySubquery:
@@ -117,7 +120,7 @@ def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
     for version in versions:
         by_bytes.setdefault((version.tool_id, version.digest), set()).add(version.pk)
     pks = set().union(*by_bytes.values())
-    rows = _open_findings().rows(tools=list({tool for tool, _unused in by_bytes}))
+    rows = _OPEN_FINDINGS.rows(tools=list({tool for tool, _unused in by_bytes}))
     findings: dict[int, Finding] = {}
     for row in sorted(
         rows, key=lambda version: (Severity.values.index(version.severity), version.code != HELD)
@@ -127,10 +130,9 @@ def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
     return findings
 
 
-@cache
-def _open_findings() -> CompiledQuery[Finding]:
-    rows = Finding.objects.filter(is_any_of("catalog_finding.tool_id", "tools"), state=FindingState.OPEN)
-    return CompiledQuery(rows)
+_OPEN_FINDINGS: CompiledQuery[Finding] = CompiledQuery(
+    lambda: Finding.objects.filter(is_any_of("catalog_finding.tool_id", "tools"), state=FindingState.OPEN)
+)
 
 
 class ReviewState(TextChoices):

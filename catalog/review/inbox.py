@@ -7,7 +7,6 @@ a reviewer can decide them together.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple
 
 from catalog.models import Finding, Vendor
@@ -185,17 +184,21 @@ def vendors() -> dict[str, str]:
 
 def rows(keys: Sequence[int]) -> list[Finding]:
     """Return the findings in the order of the keys, with the columns of a list."""
-    rows_by_key = {row.pk: row for row in _rows().rows(findings=list(keys))}
+    rows_by_key = {row.pk: row for row in _FINDING_ROWS.rows(findings=list(keys))}
     return [rows_by_key[pk] for pk in keys if pk in rows_by_key]
 
 
-@cache
-def _rows() -> CompiledQuery[Finding]:
-    finding = ("code", "severity", "subject", "message", "state", "raised_at")
-    tool = ("tool__name", "tool__current", "tool__stopped")
-    vendor = ("endpoint__vendor__slug", "endpoint__vendor__name")
-    rows = Finding.objects.filter(pk__in=named_keys("findings")).select_related("tool", "endpoint__vendor")
-    return CompiledQuery(rows.only(*finding, *tool, *vendor))
+_FINDING_ROWS: CompiledQuery[Finding] = CompiledQuery(
+    lambda: (
+        Finding.objects.filter(pk__in=named_keys("findings"))
+        .select_related("tool", "endpoint__vendor")
+        .only(
+            *("code", "severity", "subject", "message", "state", "raised_at"),
+            *("tool__name", "tool__current", "tool__stopped"),
+            *("endpoint__vendor__slug", "endpoint__vendor__name"),
+        )
+    )
+)
 
 
 def group_of(row: Finding) -> Group:

@@ -8,7 +8,6 @@ the first one costs.
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -244,7 +243,7 @@ def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
     """In the order of `tools`, as REST shows them, without making model instances."""
     rows: dict[int, dict[str, Any]] = {}
     stated: dict[int, Annotations] = {}
-    for row in _shown().rows(tools=list(tools)):
+    for row in _TOOL_ROWS.rows(tools=list(tools)):
         rewrite, last_seen_at = row.pop("_rewrite"), row.pop("_seen")
         name = version_name(row["version"], rewrite, last_seen_at) if last_seen_at else ""
         stated[row["id"]] = msgspec.json.decode(row.pop("_annotations") or "{}", type=Annotations)
@@ -261,9 +260,9 @@ def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
     return [rows[tool] for tool in tools if tool in rows]
 
 
-@cache
-def _shown() -> CompiledQuery[dict[str, Any]]:
-    return CompiledQuery(Tool.objects.filter(pk__in=named_keys("tools")).values(*PLAIN, **COLUMNS))
+_TOOL_ROWS: CompiledQuery[dict[str, Any]] = CompiledQuery(
+    lambda: Tool.objects.filter(pk__in=named_keys("tools")).values(*PLAIN, **COLUMNS)
+)
 
 
 def _salt(query: Query) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, NamedTuple, get_args
 
 from django.utils.translation import gettext as _
@@ -122,22 +121,22 @@ class EndpointRow(NamedTuple):
 
 
 def offering_endpoints() -> list[EndpointRow]:
-    rows = _vendors_with_endpoints().rows()
+    rows = _VENDORS_WITH_ENDPOINTS.rows()
     return [
         EndpointRow(*row[:4], *(row[4:6] if row[6] is None else (None, None)))  # type: ignore[arg-type]
         for row in rows
     ]
 
 
-@cache
-def _vendors_with_endpoints() -> CompiledQuery[tuple[object, ...]]:
-    return CompiledQuery(
+_VENDORS_WITH_ENDPOINTS: CompiledQuery[tuple[object, ...]] = CompiledQuery(
+    lambda: (
         Vendor.objects.offering()
         .order_by()
         .values_list(
             *("pk", "slug", "name", "is_own", "endpoints", "endpoints__protocol", "endpoints__removed_at")
         )
     )
+)
 
 
 def scope_of(query: Query, endpoints: Sequence[EndpointRow] | None = None) -> Scope:

@@ -4,7 +4,7 @@ Each process caches the stored groups. Before it uses them, it compares the revi
 """
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
@@ -140,7 +140,7 @@ def current_groups() -> Groups:
     Costs one short query unless they changed.
     """
     global _cached
-    revisions = tuple(_revisions().rows())
+    revisions = tuple(_REVISIONS.rows())
     if _cached[0] != revisions:
         rows = list(CustomWordGroup.objects.order_by("pk").values_list("pk", "revision", "words"))
         # Another change may have come between the two queries: these are the revisions of the words.
@@ -149,9 +149,9 @@ def current_groups() -> Groups:
     return _cached[1]
 
 
-@cache
-def _revisions() -> CompiledQuery[tuple[int, int]]:
-    return CompiledQuery(CustomWordGroup.objects.order_by("pk").values_list("pk", "revision"))
+_REVISIONS: CompiledQuery[tuple[int, int]] = CompiledQuery(
+    lambda: CustomWordGroup.objects.order_by("pk").values_list("pk", "revision")
+)
 
 
 @lru_cache(maxsize=1)

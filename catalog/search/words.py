@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 # Longer runs are keys and encoded data; their beginning is enough.
-MAX_WORD_LENGTH, _MAX_TAG_LENGTH = 50, 200
+MAX_WORD_LENGTH = 50
 # Terms that are no words of a text: no word ever starts with one of these.
 TAG_MARK, GROUP_MARK = "#", "~"
 _RUN = re.compile(r"[^\W_]+")
@@ -172,10 +172,6 @@ def with_compound(run: str) -> tuple[str, ...]:
 def name_key(name: str) -> str:
     """What two spellings of one name have in common: `refill_prescription`, `Refill prescription`."""
     return "".join(runs(name)).lower()
-
-
-def tag_word(tag: str) -> str:
-    return f"{TAG_MARK}{tag[:_MAX_TAG_LENGTH]}"
 
 
 def is_marked(term: str) -> bool:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Mapping
-from functools import cache
 from typing import Any
 
 from django.db import connection, transaction
@@ -74,14 +73,17 @@ def follow(child: Agent) -> None:
 
 def transfers_from(agents: Collection[Agent] | Collection[int]) -> list[Transfer]:
     """Return the transfers to active sub-agents; archived ones only if the agent was archived with them."""
-    return _transfers().rows(agents=[row if isinstance(row, int) else row.pk for row in agents])
+    return _TRANSFERS.rows(agents=[row if isinstance(row, int) else row.pk for row in agents])
 
 
-@cache
-def _transfers() -> CompiledQuery[Transfer]:
-    rows = Transfer.objects.live().filter(is_any_of("designer_transfer.agent_id", "agents"))
-    is_available = Q(child__archived_at=None) | Q(child__archived_at=F("agent__archived_at"))
-    return CompiledQuery(rows.filter(is_available).select_related("agent", "child"))
+_TRANSFERS: CompiledQuery[Transfer] = CompiledQuery(
+    lambda: (
+        Transfer.objects.live()
+        .filter(is_any_of("designer_transfer.agent_id", "agents"))
+        .filter(Q(child__archived_at=None) | Q(child__archived_at=F("agent__archived_at")))
+        .select_related("agent", "child")
+    )
+)
 
 
 def names_of(agent: Agent) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -308,15 +308,19 @@ def calls(agent: Agent, call_filter: CallFilter) -> QuerySet[Call]:
 def names(agent: Agent) -> dict[int, str]:
     """Return the names of the agent's tools and of its sub-agents' tools, by tool id."""
     tree = agents.with_all_below([agent])[agent.pk]
-    rows = _tool_names().rows(agents=[row.pk for row in tree])
+    rows = _TOOL_NAMES.rows(agents=[row.pk for row in tree])
     # An agent's own name for a tool takes precedence.
     return {tool: name for owner, tool, name in sorted(rows, key=lambda row: row[0] == agent.pk)}
 
 
-@cache
-def _tool_names() -> CompiledQuery[tuple[int, int, str]]:
-    pins = Pin.objects.live().of_tools().filter(is_any_of("designer_pin.agent_id", "agents"))
-    return CompiledQuery(pins.values_list("agent_id", "tool_id", "name"))
+_TOOL_NAMES: CompiledQuery[tuple[int, int, str]] = CompiledQuery(
+    lambda: (
+        Pin.objects.live()
+        .of_tools()
+        .filter(is_any_of("designer_pin.agent_id", "agents"))
+        .values_list("agent_id", "tool_id", "name")
+    )
+)
 
 
 def assertions_of(agent: Agent) -> list[Assertion]:

@@ -1,7 +1,6 @@
 """The pins of agents as a model sees them: rows in, effective signatures out."""
 
 from collections.abc import Collection, Sequence
-from functools import cache
 
 from django.utils.translation import gettext as _
 
@@ -35,7 +34,7 @@ def pinned_items(agents: Sequence[Agent]) -> PinQuerySet:
 def read_items(agents: Collection[Agent]) -> list[Pin]:
     """Return the agents' pins with all rows that their effective signatures need, and with their agents."""
     agents_by_id = {agent.pk: agent for agent in agents}
-    pins = _items().rows(agents=list(agents_by_id))
+    pins = _PINS_OF_AGENTS.rows(agents=list(agents_by_id))
     for pin in pins:
         pin.agent = agents_by_id[pin.agent_id]
     return pins
@@ -46,10 +45,11 @@ def read_tools(agents: Collection[Agent]) -> list[Pin]:
     return [pin for pin in read_items(agents) if pin.tool.kind == ItemKind.TOOL]
 
 
-@cache
-def _items() -> CompiledQuery[Pin]:
-    rows = with_signatures(Pin.objects.live().filter(is_any_of("designer_pin.agent_id", "agents")))
-    return CompiledQuery(rows.defer("version__raw"))
+_PINS_OF_AGENTS: CompiledQuery[Pin] = CompiledQuery(
+    lambda: with_signatures(Pin.objects.live().filter(is_any_of("designer_pin.agent_id", "agents"))).defer(
+        "version__raw"
+    )
+)
 
 
 def with_signatures(pins: PinQuerySet) -> PinQuerySet:

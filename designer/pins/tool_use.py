@@ -1,6 +1,5 @@
 """Counts the agents that use each tool."""
 
-from functools import cache
 from typing import Any
 
 from django.db.models import Count
@@ -11,10 +10,15 @@ from designer.models import Pin
 
 def agents_by_tool() -> dict[int, int]:
     """Return the number of agents that pin a tool, for each tool that any agent pins."""
-    return {tool: count for tool, count in _use().rows() if tool}
+    return {tool: count for tool, count in _USE_COUNTS.rows() if tool}
 
 
-@cache
-def _use() -> CompiledQuery[tuple[Any, int]]:
-    counted = Pin.objects.live().order_by().values("tool").annotate(used_by=Count("agent", distinct=True))
-    return CompiledQuery(counted.values_list("tool", "used_by"))
+_USE_COUNTS: CompiledQuery[tuple[Any, int]] = CompiledQuery(
+    lambda: (
+        Pin.objects.live()
+        .order_by()
+        .values("tool")
+        .annotate(used_by=Count("agent", distinct=True))
+        .values_list("tool", "used_by")
+    )
+)

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
 
 from django.db.models import F
 
@@ -80,16 +79,20 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
 def _procedures_behind_pins(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
     """Return, by pin and the version that texts were written for, the procedures with such a text."""
     procedures_by_version: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for pin, version, procedure in _moved_references().rows(procedures=list(procedures)):
+    for pin, version, procedure in _MOVED_REFERENCES.rows(procedures=list(procedures)):
         procedures_by_version[pin, version].append(procedure)
     return procedures_by_version
 
 
-@cache
-def _moved_references() -> CompiledQuery[tuple[int, int, int]]:
-    rows = ProcedureReference.objects.filter(
-        is_any_of("designer_procedurereference.procedure_id", "procedures"), pin__removed_at=None
+_MOVED_REFERENCES: CompiledQuery[tuple[int, int, int]] = CompiledQuery(
+    lambda: (
+        ProcedureReference.objects.filter(
+            is_any_of("designer_procedurereference.procedure_id", "procedures"), pin__removed_at=None
+        )
+        .exclude(version=F("pin__version"))
+        .exclude(version=None)
+        .order_by("pin", "version", "procedure")
+        .values_list("pin", "version", "procedure")
+        .distinct()
     )
-    moved = rows.exclude(version=F("pin__version")).exclude(version=None)
-    ordered = moved.order_by("pin", "version", "procedure").values_list("pin", "version", "procedure")
-    return CompiledQuery(ordered.distinct())
+)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 from core.compiled_queries import CompiledQuery, named_value
 from core.content_cache import ContentCache
@@ -48,17 +48,16 @@ def check_agent(
     `pinned_signatures.read_items`, if they were read.
     """
     pins = pinned_signatures.read_items([agent]) if pins is None else pins
-    stored = dict(_stored_texts().rows(agent=agent.pk))
+    stored = dict(_STORED_TEXTS.rows(agent=agent.pk))
     texts = stored | dict(typed_texts or {})
     # An edited text uses names for what the stored text refers to by id, including removed things.
     names = vocabulary.vocabulary_of(agent, texts=[*stored.values(), *texts.values()], pins=pins)
     return check_texts(agent, user, texts, names, pins)
 
 
-@cache
-def _stored_texts() -> CompiledQuery[tuple[int, str]]:
-    rows = Procedure.objects.live().filter(agent=named_value("agent"))
-    return CompiledQuery(rows.values_list("pk", "text"))
+_STORED_TEXTS: CompiledQuery[tuple[int, str]] = CompiledQuery(
+    lambda: Procedure.objects.live().filter(agent=named_value("agent")).values_list("pk", "text")
+)
 
 
 def check_texts(

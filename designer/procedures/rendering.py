@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from core.compiled_queries import CompiledQuery, is_any_of
 from designer.agents import transfers
@@ -28,12 +27,11 @@ class Rows:
 
 def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
     """Return the rows by the agents' primary keys, in at most five queries."""
-    procedure_rows, removed_pins = _queries()
     procedures: defaultdict[int, list[Procedure]] = defaultdict(list)
-    for procedure in procedure_rows.rows(agents=[agent.pk for agent in agents]):
+    for procedure in _PROCEDURES.rows(agents=[agent.pk for agent in agents]):
         procedures[procedure.agent_id].append(procedure)
     removed: defaultdict[int, list[Pin]] = defaultdict(list)
-    for pin in removed_pins.rows(agents=list(procedures)) if procedures else ():
+    for pin in _REMOVED_PINS.rows(agents=list(procedures)) if procedures else ():
         removed[pin.agent_id].append(pin)
     transfers_by_agent: defaultdict[int, list[Transfer]] = defaultdict(list)
     for transfer in transfers.transfers_from(agents):
@@ -52,13 +50,18 @@ def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
     }
 
 
-@cache
-def _queries() -> tuple[CompiledQuery[Procedure], CompiledQuery[Pin]]:
-    """Return the procedures of the agents, and their removed pins that procedures name."""
-    procedures = Procedure.objects.live().filter(is_any_of("designer_procedure.agent_id", "agents"))
-    pins = Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents")).exclude(removed_at=None)
-    referenced_pins = pins.filter(references__procedure__removed_at=None, references__isnull=False)
-    return CompiledQuery(procedures), CompiledQuery(referenced_pins.distinct())
+_PROCEDURES: CompiledQuery[Procedure] = CompiledQuery(
+    lambda: Procedure.objects.live().filter(is_any_of("designer_procedure.agent_id", "agents"))
+)
+# Removed pins that procedures name.
+_REMOVED_PINS: CompiledQuery[Pin] = CompiledQuery(
+    lambda: (
+        Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents"))
+        .exclude(removed_at=None)
+        .filter(references__procedure__removed_at=None, references__isnull=False)
+        .distinct()
+    )
+)
 
 
 def render_procedures(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:

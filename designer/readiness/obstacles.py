@@ -7,7 +7,6 @@ conclusion.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from uuid import UUID
 
 from django.utils import timezone
@@ -138,13 +137,14 @@ def in_default_environment(agent: Agent, document: ReleaseDocument) -> list[Read
 
 
 def default_place(agent: Agent) -> CallEnvironment | None:
-    return next((CallEnvironment(*row) for row in _default_places().rows(agent=agent.pk)), None)
+    return next((CallEnvironment(*row) for row in _DEFAULT_PLACES.rows(agent=agent.pk)), None)
 
 
-@cache
-def _default_places() -> CompiledQuery[tuple[int, str, bool]]:
-    rows = Environment.objects.filter(agent=named_value("agent"), is_default=True)
-    return CompiledQuery(rows.values_list("pk", "name", "is_default"))
+_DEFAULT_PLACES: CompiledQuery[tuple[int, str, bool]] = CompiledQuery(
+    lambda: Environment.objects.filter(agent=named_value("agent"), is_default=True).values_list(
+        "pk", "name", "is_default"
+    )
+)
 
 
 def of_tools(
@@ -341,7 +341,7 @@ def _read_catalog(
     user: str,
 ) -> _Catalog:
     keys = {(tool.subject.tool, tool.subject.ordinal) for tool in tools}
-    version_rows = _versions().rows(
+    version_rows = _VERSIONS.rows(
         tools=list({pk for pk, _ in keys}), ordinals=list({ordinal for _, ordinal in keys})
     )
     versions = {key: row for row in version_rows if (key := (row.tool_id, row.ordinal)) in keys}
@@ -375,15 +375,16 @@ def _read_catalog(
     )
 
 
-@cache
-def _versions() -> CompiledQuery[ToolVersion]:
-    # Without the default order, for which the planner reads the whole table.
-    rows = ToolVersion.objects.order_by().filter(
-        is_any_of("catalog_toolversion.tool_id", "tools"),
-        is_any_of("catalog_toolversion.ordinal", "ordinals"),
-    )
-    return CompiledQuery(
-        rows.defer("raw").select_related(
+# Without the default order, for which the planner reads the whole table.
+_VERSIONS: CompiledQuery[ToolVersion] = CompiledQuery(
+    lambda: (
+        ToolVersion.objects.order_by()
+        .filter(
+            is_any_of("catalog_toolversion.tool_id", "tools"),
+            is_any_of("catalog_toolversion.ordinal", "ordinals"),
+        )
+        .defer("raw")
+        .select_related(
             "tool__endpoint__vendor",
             "tool__endpoint__credential__grant",
             "tool__endpoint__circuit",
@@ -391,6 +392,7 @@ def _versions() -> CompiledQuery[ToolVersion]:
             "tool__stopped",
         )
     )
+)
 
 
 _DAMAGED = Obstacle(

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypedDict, Unpack
 
 import msgspec
@@ -59,13 +58,12 @@ def sentences_of(agents: Collection[Agent]) -> QuerySet[Rehearsal]:
 
 def read_sentences(agents: Iterable[Agent]) -> list[Rehearsal]:
     """Return the rows of `sentences_of`."""
-    return _of_agents().rows(agents=[agent.pk for agent in agents])
+    return _TESTS_OF_AGENTS.rows(agents=[agent.pk for agent in agents])
 
 
-@cache
-def _of_agents() -> CompiledQuery[Rehearsal]:
-    rows = Rehearsal.objects.filter(is_any_of("designer_rehearsal.agent_id", "agents"))
-    return CompiledQuery(_with_targets(rows))
+_TESTS_OF_AGENTS: CompiledQuery[Rehearsal] = CompiledQuery(
+    lambda: _with_targets(Rehearsal.objects.filter(is_any_of("designer_rehearsal.agent_id", "agents")))
+)
 
 
 def _with_targets(rows: QuerySet[Rehearsal]) -> QuerySet[Rehearsal]:

@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 from django.db import transaction
@@ -58,22 +57,26 @@ class ChannelState:
 
 def states(agent: Agent) -> list[ChannelState]:
     """Return `live`, then the other channels that point to a release, by name."""
-    channel_rows, move_rows = _state_queries()
-    last_moves = {row.channel_id: row for row in move_rows.rows(agent=agent.pk)}
+    last_moves = {row.channel_id: row for row in _LAST_MOVES.rows(agent=agent.pk)}
     states_by_name = {
         row.name: ChannelState(row.name, row.release, last_moves.get(row.pk))
-        for row in channel_rows.rows(agent=agent.pk)
+        for row in _CHANNELS.rows(agent=agent.pk)
     }
     live = states_by_name.pop(LIVE, ChannelState(LIVE))
     return [live, *states_by_name.values()]
 
 
-@cache
-def _state_queries() -> tuple[CompiledQuery[Channel], CompiledQuery[ChannelMove]]:
-    agent = named_value("agent")
-    rows = Channel.objects.filter(agent=agent).exclude(release=None).select_related("release")
-    last_moves = moves(agent).order_by("channel_id", "-pk").distinct("channel_id")
-    return CompiledQuery(rows.defer("release__document")), CompiledQuery(last_moves)
+_CHANNELS: CompiledQuery[Channel] = CompiledQuery(
+    lambda: (
+        Channel.objects.filter(agent=named_value("agent"))
+        .exclude(release=None)
+        .select_related("release")
+        .defer("release__document")
+    )
+)
+_LAST_MOVES: CompiledQuery[ChannelMove] = CompiledQuery(
+    lambda: moves(named_value("agent")).order_by("channel_id", "-pk").distinct("channel_id")
+)
 
 
 def state(agent: Agent, name: str) -> ChannelState:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from django.urls import reverse
 
@@ -265,13 +264,12 @@ def _check_procedures(
         yield Check(code="procedures", severity="ok", message=message)
 
 
-@cache
-def _signatures() -> CompiledQuery[tuple[int, int, str]]:
-    rows = ToolVersion.objects.filter(
+_SIGNATURES: CompiledQuery[tuple[int, int, str]] = CompiledQuery(
+    lambda: ToolVersion.objects.filter(
         is_any_of("catalog_toolversion.tool_id", "tools"),
         is_any_of("catalog_toolversion.ordinal", "ordinals"),
-    )
-    return CompiledQuery(rows.values_list("tool_id", "ordinal", "signature"))
+    ).values_list("tool_id", "ordinal", "signature")
+)
 
 
 def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:
@@ -290,7 +288,7 @@ def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[in
             if old and old.digest != pin.version.digest:
                 moved.append((pin, old.ordinal))
     tools, ordinals = [pin.tool_id for pin, _old in moved], list({ordinal for _pin, ordinal in moved})
-    signatures = _signatures().rows(tools=tools, ordinals=ordinals) if moved else []
+    signatures = _SIGNATURES.rows(tools=tools, ordinals=ordinals) if moved else []
     texts = {(tool, ordinal): text for tool, ordinal, text in signatures}
     breaks_by_pin: dict[int, tuple[str, ...]] = {}
     for pin, ordinal in moved:

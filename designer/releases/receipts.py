@@ -7,7 +7,6 @@ Runtimes read all day, so a receipt is written at most once a minute. The gatewa
 import logging
 from collections import defaultdict
 from datetime import datetime, timedelta
-from functools import cache
 
 from django.conf import settings
 from django.db import Error as DatabaseError
@@ -92,19 +91,22 @@ def readers(agent: Agent) -> dict[str, list[Receipt]]:
     days after which a release counts as unused. The newest first.
     """
     since = timezone.now() - timedelta(days=settings.RELEASE_IN_USE_DAYS)
-    rows = _readers().rows(agent=agent.pk, since=since)
+    rows = _READERS.rows(agent=agent.pk, since=since)
     receipts_by_channel: defaultdict[str, list[Receipt]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.last_at, reverse=True):
         receipts_by_channel[row.channel].append(row)
     return receipts_by_channel
 
 
-@cache
-def _readers() -> CompiledQuery[Receipt]:
-    rows = receipts_of_agent(named_value("agent"))
-    rows = rows.filter(last_at__gt=named_value("since"), key__revoked_at=None)
-    # One row per key and channel, though a key may read several forms.
-    return CompiledQuery(rows.order_by("channel", "key_id", "-last_at", "-id").distinct("channel", "key_id"))
+# One row per key and channel, though a key may read several forms.
+_READERS: CompiledQuery[Receipt] = CompiledQuery(
+    lambda: (
+        receipts_of_agent(named_value("agent"))
+        .filter(last_at__gt=named_value("since"), key__revoked_at=None)
+        .order_by("channel", "key_id", "-last_at", "-id")
+        .distinct("channel", "key_id")
+    )
+)
 
 
 def receipts_of_agent(agent: Agent | RawSQL) -> QuerySet[Receipt]:

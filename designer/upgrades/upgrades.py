@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
@@ -102,15 +101,15 @@ def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
 def read_behind(owners: Collection[Agent]) -> list[Pin]:
     """Return the rows of `behind_pins`, each with its agent out of `owners`."""
     agents_by_id = {agent.pk: agent for agent in owners}
-    rows = _behind().rows(agents=list(agents_by_id))
+    rows = _PINS_BEHIND.rows(agents=list(agents_by_id))
     for pin in rows:
         pin.agent = agents_by_id[pin.agent_id]
     return rows
 
 
-@cache
-def _behind() -> CompiledQuery[Pin]:
-    return CompiledQuery(_only_behind(Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents"))))
+_PINS_BEHIND: CompiledQuery[Pin] = CompiledQuery(
+    lambda: _only_behind(Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents")))
+)
 
 
 def behind_pins(owners: Collection[Agent]) -> QuerySet[Pin]:
@@ -278,29 +277,33 @@ def _procedures_naming(rows: Collection[Pin]) -> Mapping[int, list[Procedure]]:
     # By pin, in the order of the agent's procedures.
     if not rows:
         return {}
-    pairs = set(_references().rows(pins=[pin.pk for pin in rows]))
+    pairs = set(_REFERENCES.rows(pins=[pin.pk for pin in rows]))
     procedures_by_pin: defaultdict[int, list[Procedure]] = defaultdict(list)
     pins_of: defaultdict[int, list[int]] = defaultdict(list)
     for pin, procedure_id in pairs:
         pins_of[procedure_id].append(pin)
-    for procedure in _procedures().rows(procedures=list(pins_of)) if pins_of else ():
+    for procedure in _PROCEDURES.rows(procedures=list(pins_of)) if pins_of else ():
         for pin in pins_of[procedure.pk]:
             procedures_by_pin[pin].append(procedure)
     return procedures_by_pin
 
 
-@cache
-def _references() -> CompiledQuery[tuple[int, int]]:
-    references = ProcedureReference.objects.filter(
-        is_any_of("designer_procedurereference.pin_id", "pins"), procedure__removed_at=None
+_REFERENCES: CompiledQuery[tuple[int, int]] = CompiledQuery(
+    lambda: (
+        ProcedureReference.objects.filter(
+            is_any_of("designer_procedurereference.pin_id", "pins"), procedure__removed_at=None
+        )
+        .order_by()
+        .values_list("pin", "procedure")
     )
-    return CompiledQuery(references.order_by().values_list("pin", "procedure"))
+)
 
 
-@cache
-def _procedures() -> CompiledQuery[Procedure]:
-    procedures = Procedure.objects.filter(is_any_of("designer_procedure.id", "procedures"))
-    return CompiledQuery(procedures.only("slug", "title", "text", "position"))
+_PROCEDURES: CompiledQuery[Procedure] = CompiledQuery(
+    lambda: Procedure.objects.filter(is_any_of("designer_procedure.id", "procedures")).only(
+        "slug", "title", "text", "position"
+    )
+)
 
 
 def _lines(

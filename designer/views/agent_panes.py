@@ -1,7 +1,6 @@
 """The side panel of an agent's pages: its tools and procedures."""
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -20,29 +19,33 @@ from designer.upgrades import pending_work
 
 def read_pins(agent: Agent) -> list[Pin]:
     """Return the rows of `pinned_signatures.read_items` with all that the panes show of them."""
-    pins = _pins().rows(agent=agent.pk)
+    pins = _PINS.rows(agent=agent.pk)
     for pin in pins:
         pin.agent = agent
     return pins
 
 
-@cache
-def _pins() -> CompiledQuery[Pin]:
-    rows = pinned_signatures.with_signatures(Pin.objects.live().filter(agent=named_value("agent")))
-    joined = ("tool__current", "tool__stopped", "tool__tool_picture")
-    texts = (f"{version}__{name}" for version in joined[:2] for name in ("raw", "signature"))
-    return CompiledQuery(pending_work.with_newer(rows).select_related(*joined).defer("version__raw", *texts))
-
-
-@cache
-def _children() -> CompiledQuery[Agent]:
-    rows = Agent.objects.live().filter(parent=named_value("parent"))
-    return CompiledQuery(rows.select_related("transfer").order_by("name"))
-
-
-@cache
-def _procedures() -> CompiledQuery[Procedure]:
-    return CompiledQuery(Procedure.objects.live().filter(agent=named_value("agent")).defer("text"))
+_PINS: CompiledQuery[Pin] = CompiledQuery(
+    lambda: (
+        pending_work.with_newer(
+            pinned_signatures.with_signatures(Pin.objects.live().filter(agent=named_value("agent")))
+        )
+        .select_related("tool__current", "tool__stopped", "tool__tool_picture")
+        .defer(
+            "version__raw",
+            *("tool__current__raw", "tool__current__signature"),
+            *("tool__stopped__raw", "tool__stopped__signature"),
+        )
+    )
+)
+_CHILDREN: CompiledQuery[Agent] = CompiledQuery(
+    lambda: (
+        Agent.objects.live().filter(parent=named_value("parent")).select_related("transfer").order_by("name")
+    )
+)
+_PROCEDURES: CompiledQuery[Procedure] = CompiledQuery(
+    lambda: Procedure.objects.live().filter(agent=named_value("agent")).defer("text")
+)
 
 
 def pane_context(
@@ -62,7 +65,7 @@ def pane_context(
     every_line = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
     lines = [line for line in every_line if line["pin"].tool.kind == ItemKind.TOOL]
     context_lines = [line for line in every_line if line["pin"].tool.kind != ItemKind.TOOL]
-    below = _children().rows(parent=agent.pk)
+    below = _CHILDREN.rows(parent=agent.pk)
     active = [child for child in below if not child.archived_at]
     handed = [
         {"transfer": row, "tokens": _of_transfer(row, in_format)} for row in (c.transfer for c in active)
@@ -80,7 +83,7 @@ def pane_context(
         ],
         "is_in_panes": True,
         "total": sum(row["tokens"] or 0 for row in (*lines, *handed)),
-        "procedures": _procedures().rows(agent=agent.pk),
+        "procedures": _PROCEDURES.rows(agent=agent.pk),
         "chosen": pane,
         "counted": in_format.format if in_format else shown_tools.USUAL,
         "held_count": sum(review.tone == "bad" for review in reviews.values()),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -93,14 +92,15 @@ def query_of(parameters: QueryDict, allowed_vendors: AllowedVendors = EVERYTHING
 def with_pictures(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows, each with the digest of its tool's picture; None where there is none."""
     rows = list(rows)
-    pictures = dict(_pictures().rows(tools=[row["id"] for row in rows]))
+    pictures = dict(_PICTURES.rows(tools=[row["id"] for row in rows]))
     return [{**row, "picture": pictures.get(row["id"])} for row in rows]
 
 
-@cache
-def _pictures() -> CompiledQuery[tuple[Any, str]]:
-    rows = ToolPicture.objects.filter(tool__in=named_keys("tools"), picture__isnull=False)
-    return CompiledQuery(rows.values_list("tool", "picture"))
+_PICTURES: CompiledQuery[tuple[Any, str]] = CompiledQuery(
+    lambda: ToolPicture.objects.filter(tool__in=named_keys("tools"), picture__isnull=False).values_list(
+        "tool", "picture"
+    )
+)
 
 
 def question_before(request: HttpRequest) -> str:

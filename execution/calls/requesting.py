@@ -401,7 +401,7 @@ def find_version(tool: int, ordinal: int) -> ToolVersion | None:
 
     Its signature never changes, and is cached in the memory of this process.
     """
-    rows = _version_query().rows(tool=tool, ordinal=ordinal)
+    rows = _VERSION_QUERY.rows(tool=tool, ordinal=ordinal)
     if not rows:
         return None
     (version,) = rows
@@ -415,13 +415,19 @@ def find_version(tool: int, ordinal: int) -> ToolVersion | None:
     return version
 
 
-@cache
-def _version_query() -> PreparedQuery[ToolVersion]:
-    rows = ToolVersion.objects.filter(tool=named_value("tool"), ordinal=named_value("ordinal")).order_by()
-    endpoint = "tool__endpoint"
-    joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
-    rows = rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED_COLUMNS)
-    # A call begins with this query, so the call's id is reserved in it.
-    reserved = RawSQL(NEXT_CALL, [], output_field=BigIntegerField())  # noqa: S611 - a constant text
-    rows = rows.annotate(stopping=holds.stopping_of_tool(), reserved=reserved)
-    return PreparedQuery(rows)
+_VERSION_QUERY: PreparedQuery[ToolVersion] = PreparedQuery(
+    lambda: (
+        ToolVersion.objects.filter(tool=named_value("tool"), ordinal=named_value("ordinal"))
+        .order_by()
+        .select_related(
+            *("tool__endpoint__vendor", "tool__endpoint__credential", "tool__endpoint__circuit"),
+            *("tool__circuit", "tool__stopped"),
+        )
+        .defer(*_UNUSED_COLUMNS)
+        .annotate(
+            stopping=holds.stopping_of_tool(),
+            # A call begins with this query, so the call's id is reserved in it.
+            reserved=RawSQL(NEXT_CALL, [], output_field=BigIntegerField()),  # noqa: S611 - a constant text
+        )
+    )
+)

@@ -63,7 +63,8 @@ def test_a_value_that_is_missing_is_an_error():
 
 def test_the_sql_is_put_together_once(monkeypatch):
     agent = make_agent()
-    compiled = CompiledQuery(Agent.objects.live().select_related("team"))
+    compiled = CompiledQuery(lambda: Agent.objects.live().select_related("team"))
+    compiled.rows()
     monkeypatch.setattr(SQLCompiler, "as_sql", lambda *_, **__: pytest.fail("It is put together again."))
 
     assert [row.pk for row in compiled.rows()] == [agent.pk]

@@ -224,12 +224,6 @@ def test_the_history_of_a_channel_is_never_rewritten(api, desk, change):
     assert ChannelMove.objects.get().note == ""
 
 
-def make_agent_with_a_pin(slug):
-    agent = make_agent(slug=slug)
-    make_pin(agent)
-    return agent
-
-
 def test_the_page_of_a_channel_says_what_a_move_changes_and_makes_it(alice, api, desk):
     move(api, 3)
     browser = browser_of(alice)
