@@ -24,13 +24,23 @@ class ContentCache(Generic[Result]):
         self._results: OrderedDict[Hashable, Result] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: Hashable, evaluate: Callable[[], Result]) -> Result:
-        """Return the cached result, or evaluate it. `key` is all that it depends on, or its digest."""
+    def get(
+        self,
+        key: Hashable,
+        evaluate: Callable[[], Result],
+        is_kept: Callable[[Result], bool] = lambda result: True,
+    ) -> Result:
+        """Return the cached result, or evaluate it. `key` is all that it depends on, or its digest.
+
+        is_kept: False for a result that may differ the next time, which is not cached.
+        """
         with self._lock:
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
         result = evaluate()
+        if not is_kept(result):
+            return result
         with self._lock:
             self._results[key] = result
             if len(self._results) > self.size:

@@ -7,7 +7,8 @@ the first one costs.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from django.db.models import Case, F, Func, TextField, When
 
 from catalog.models import Tool
 from catalog.models.tools import version_name
-from catalog.search import candidates, fresh, index, orders, variants, word_lists
+from catalog.search import candidates, changes, fresh, index, meanings, orders, variants, word_lists
 from catalog.search.candidates import Hit, Ranking
 from catalog.search.facet_counts import Matches, count_matches, count_tools, tools_in
 from catalog.search.job_words import JobWords, shipped_job_words
@@ -26,6 +27,7 @@ from catalog.search.word_groups import current_job_words
 from catalog.tools import effective_texts
 from core.compiled_queries import CompiledQuery, named_keys
 from core.consistent_read import one_moment
+from core.content_cache import ContentCache
 from core.errors import DomainError
 from protocols.signature import Annotations, Signature
 
@@ -83,6 +85,39 @@ class ResultPage:
     row_count: int | None = None
 
 
+class FirstTools(NamedTuple):
+    """The first tools for a text. fits_badly: nothing that was found answers it well."""
+
+    rows: list[dict[str, Any]]
+    fits_badly: bool
+
+
+class FirstMatches(NamedTuple):
+    """What one search has found: ids of tools, and whether their meanings were compared."""
+
+    tools: tuple[int, ...]
+    fits_badly: bool
+    is_by_meaning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchState:
+    """All that decides what a text finds, beside its filters.
+
+    index: the state of the index. recipe: a digest of the everyday words. meanings: the state of the vectors,
+    "" where none are compared. is_current: the index lacks no change of the catalog.
+    """
+
+    index: str
+    recipe: str
+    meanings: str
+    is_current: bool
+
+
+# Of some hundred sentences, the few tools that a page proposes.
+_first_matches: ContentCache[FirstMatches] = ContentCache(500)
+
+
 class _Place(NamedTuple):
     backwards: bool
     key: Any
@@ -90,20 +125,56 @@ class _Place(NamedTuple):
 
 def search(query: Query) -> ResultPage:
     """Search tools. Raises DomainError for an unknown filter, sort or cursor."""
-    return search_several([query])[0]
-
-
-def search_several(queries: Sequence[Query]) -> list[ResultPage]:
-    """Return the result of each query, all as of one moment. Raises what `search` raises."""
-    for query in queries:
-        check(query)
-    job_words = shipped_job_words()
-    if any(query.q.strip() for query in queries):
-        # Not in the transaction, which the database ends when it is idle for long.
-        word_lists.load()
-        job_words = current_job_words()
+    check(query)
+    job_words = _read_job_words() if query.q.strip() else shipped_job_words()
     with one_moment():
-        return [_search(query, job_words) for query in queries]
+        return _search(query, job_words)
+
+
+def find_first_tools(texts: Sequence[str], query: Query) -> list[FirstTools]:
+    """Return the first tools for each text, with the filters of the query, all as of one moment.
+
+    Each text is searched once until the catalog changes.
+    """
+    check(query)
+    job_words = _read_job_words()
+    with one_moment():
+        state, scope_key = _current_state(), scope_of(query).key
+
+        def find_matches(text: str) -> FirstMatches:
+            page = _search(replace(query, q=text), job_words)
+            reasons = [row["why"] for row in page.rows]
+            is_by_meaning = any(reason and reason.meaning is not None for reason in reasons)
+            return FirstMatches(tuple(row["id"] for row in page.rows), page.fits_badly, is_by_meaning)
+
+        matches = [
+            _first_matches.get(
+                (text, query.limit, scope_key, state),
+                partial(find_matches, text),
+                # A model of meanings that did not answer in time may answer the next time.
+                is_kept=lambda match: state.is_current and match.is_by_meaning == bool(state.meanings),
+            )
+            for text in texts
+        ]
+        rows = {row["id"]: row for row in _rows(list({tool for match in matches for tool in match.tools}))}
+    return [
+        FirstTools([rows[tool] for tool in match.tools if tool in rows], match.fits_badly)
+        for match in matches
+    ]
+
+
+def _read_job_words() -> JobWords:
+    # Not in the transaction, which the database ends when it is idle for long.
+    word_lists.load()
+    return current_job_words()
+
+
+def _current_state() -> _SearchState:
+    state = index.index_state()
+    is_current = state is not None and state.filled_through is None and not changes.count_changes(state, 1)
+    stored = meanings.read_stored_state() if meanings.is_compared() else None
+    vectors = f"{stored.recipe} {stored.state}" if stored and not stored.trouble else ""
+    return _SearchState(state.dump() if state else "", index.current_recipe(), vectors, is_current)
 
 
 def _search(query: Query, job_words: JobWords) -> ResultPage:

@@ -79,12 +79,10 @@ def propose(agent: Agent, text: str) -> Proposals:
     query = Query(status=(ToolStatus.ACTIVE,), within=within, limit=2 * MAX_TOOLS)
     pin_names = dict(agent.pins.live().values_list("tool", "name"))
     first = waiting[:MAX_SENTENCES]
-    pages = listing.search_several(
-        [replace(query, q=_LAYOUT.sub("", sentence.text).strip(_END)) for sentence in first]
-    )
+    questions = [_LAYOUT.sub("", sentence.text).strip(_END) for sentence in first]
     rows = []
-    for sentence, page in zip(first, pages, strict=True):
-        matches = [] if page.fits_badly else [row for row in page.rows if not row["is_stopped"]]
+    for sentence, first_tools in zip(first, listing.find_first_tools(questions, query), strict=True):
+        matches = [] if first_tools.fits_badly else [row for row in first_tools.rows if not row["is_stopped"]]
         tools = [row | {"pin": pin_names.get(row["id"], "")} for row in matches[:MAX_TOOLS]]
         line = displayed.count("\n", 0, sentence.start) + 1
         rows.append(Proposal(sentence.text.strip(), line, tools))

@@ -4,11 +4,13 @@ import html
 import re
 
 import pytest
+from django.utils import timezone
 
 from catalog.credentials import operations as credential_operations
 from catalog.forms.definition_fields import SIDES
 from catalog.models import Tool, VendorRequest
 from catalog.search import index as search_index
+from catalog.search import listing, word_groups
 from designer.agents import agents
 from designer.models import Agent, Pin, Procedure, ProcedureDraft
 from designer.procedures import editing, proposals
@@ -230,3 +232,66 @@ def test_only_the_first_sentences_are_searched(page, orders):
 
     assert len(found.rows) == proposals.MAX_SENTENCES
     assert found.is_more
+
+
+def first_tools_of(page, sentence: str) -> list[str]:
+    """The tools that the panel proposes for a sentence."""
+    values = [value.split(":", 2) for value in values_of(page.get(BOX))]
+    return [
+        Tool.objects.get(pk=key).name for kind, key, text in values if kind == "tool" and text == sentence
+    ]
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """The texts that were searched."""
+    texts: list[str] = []
+    search = listing._search
+
+    def record(query, job_words):
+        texts.append(query.q)
+        return search(query, job_words)
+
+    monkeypatch.setattr(listing, "_search", record)
+    return texts
+
+
+def test_a_sentence_is_searched_once_while_the_catalog_stays(page, orders, searches):
+    search_index.index_pending()
+    first = values_of(page.get(BOX))
+    assert len(searches) == 3
+    assert values_of(page.get(BOX)) == first
+    assert len(searches) == 3
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_proposals_follow_each_change_of_the_catalog(page, orders, look_up, cancel, is_indexed):
+    def index_changes():
+        if is_indexed:
+            search_index.index_pending()
+
+    search_index.index_pending()
+    first, second = cancel.name, look_up.name
+    assert first_tools_of(page, CANCEL) == [first, second]
+    Tool.objects.filter(pk=cancel.pk).update(status="withdrawn")
+    index_changes()
+    assert first not in first_tools_of(page, CANCEL)
+    Tool.objects.filter(pk=cancel.pk).update(status="active")
+    other = make_tool(make_signature("cancel_any_order", description="Cancel an order."))
+    index_changes()
+    assert {first, other.name} <= set(first_tools_of(page, CANCEL))
+    # What review decides is read each time.
+    Tool.objects.filter(pk=other.pk).update(stopped=other.current)
+    assert other.name not in first_tools_of(page, CANCEL)
+    cancel.endpoint.removed_at = timezone.now()
+    cancel.endpoint.save()
+    index_changes()
+    assert first not in first_tools_of(page, CANCEL)
+
+
+def test_proposals_follow_the_everyday_words_of_the_organization(page, orders, cancel, searches):
+    search_index.index_pending()
+    page.get(BOX)
+    word_groups.create_group(actor=make_user(Role.ADMIN), words=["zeppelin", "order"])
+    page.get(BOX)
+    assert len(searches) == 6
