@@ -62,9 +62,7 @@ def read_schema(schema: object, where: str, *, whole_name: str) -> Shape:
         raise members.wrong(where, schema, "a JSON Schema", code="BAD_SCHEMA")
     check(schema, where)
     declared = schema.get("properties") if isinstance(schema, dict) else None
-    if isinstance(declared, dict) and len(declared) > MAX_PROPERTIES:
-        reason = f"“{where}” has {len(declared):,} properties; the limit is {MAX_PROPERTIES:,}."
-        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    _require_few(len(declared) if isinstance(declared, dict) else 0, where)
     if isinstance(schema, bool) or not _has_properties(schema):
         parameter = _property(whole_name, schema, schema, is_required=True, where=whole_name)
         return Shape((msgspec.structs.replace(parameter, is_whole=True, schema=schema),), None)
@@ -76,7 +74,9 @@ def read_schema(schema: object, where: str, *, whole_name: str) -> Shape:
     )
     properties = schema.get("properties", {})
     if isinstance(properties, dict):
-        properties = properties | _unlisted_properties(schema, set(required) - properties.keys())
+        unlisted_names = set(required) - properties.keys()
+        _require_few(len(properties) + len(unlisted_names), where)
+        properties = properties | _unlisted_properties(schema, unlisted_names)
     parameters = tuple(
         _property(name, entry, schema, is_required=name in required, where=f"{where}.{name}")
         for name, entry in (properties or {}).items()
@@ -91,6 +91,12 @@ def read_schema(schema: object, where: str, *, whole_name: str) -> Shape:
     if "properties" in base_schema and "properties" not in schema:
         schema_rest["properties"] = None
     return Shape(parameters, schema_rest)
+
+
+def _require_few(property_count: int, where: str) -> None:
+    if property_count > MAX_PROPERTIES:
+        reason = f"“{where}” has {property_count:,} properties; the limit is {MAX_PROPERTIES:,}."
+        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
 
 def _unlisted_properties(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -189,13 +195,8 @@ def check(schema: object, where: str) -> None:
     try:
         bounds.require_bounds(schema)
     except bounds.SchemaBoundsError as error:
-        is_deep = error.code == "SCHEMA_TOO_DEEP"
-        size = (
-            f"is nested more than {error.limit} levels deep"
-            if is_deep
-            else f"has more than {error.limit:,} parts"
-        )
-        raise UnreadableItemError(error.code, f"“{where}” {size}; that is the limit.") from error
+        reason = f"“{where}” has more than {error.limit:,} {error.counted}; that is the limit."
+        raise UnreadableItemError(error.code, reason) from error
     encoded = canonical(schema)
     if len(encoded) > MAX_BYTES:
         reason = f"“{where}” is {len(encoded):,} bytes of JSON; the limit is {MAX_BYTES:,}."

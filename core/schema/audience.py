@@ -106,7 +106,8 @@ def in_one_order(values: list[Any]) -> list[Any]:
 
 
 def _as_text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+    # Lists of texts can be long, and this is faster for a text.
+    return json.dumps(value) if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def without_moments(value: Any, read_at: datetime) -> Any:

@@ -5,15 +5,21 @@ from typing import Any
 MAX_DEPTH = 64
 # A schema is walked many times: to be compared, drawn as a form and counted.
 MAX_PARTS = 20_000
+# Members of objects and entries of lists, such as the values of an enum or required names.
+MAX_ENTRIES = 60_000
 
 
 class SchemaBoundsError(ValueError):
-    """A schema is too deep or has too many parts. `code` is SCHEMA_TOO_DEEP or SCHEMA_TOO_BIG."""
+    """A schema is too deep or too large. `code` is SCHEMA_TOO_DEEP or SCHEMA_TOO_BIG.
 
-    def __init__(self, code: str, limit: int) -> None:
+    counted: a plural noun for what `limit` bounds.
+    """
+
+    def __init__(self, code: str, limit: int, counted: str) -> None:
         super().__init__(code)
         self.code = code
         self.limit = limit
+        self.counted = counted
 
 
 def count_parts(schema: Any) -> int:
@@ -30,14 +36,17 @@ def count_parts(schema: Any) -> int:
 def require_bounds(schema: Any) -> None:
     """Raises SchemaBoundsError. Every object and array counts as a part."""
     level: list[Any] = [schema] if isinstance(schema, dict | list) else []
-    parts = depth = 0
+    parts = entries = depth = 0
     while level:
         parts += len(level)
+        entries += sum(map(len, level))
         depth += 1
         if depth > MAX_DEPTH:
-            raise SchemaBoundsError("SCHEMA_TOO_DEEP", MAX_DEPTH)
+            raise SchemaBoundsError("SCHEMA_TOO_DEEP", MAX_DEPTH, "levels")
         if parts > MAX_PARTS:
-            raise SchemaBoundsError("SCHEMA_TOO_BIG", MAX_PARTS)
+            raise SchemaBoundsError("SCHEMA_TOO_BIG", MAX_PARTS, "parts")
+        if entries > MAX_ENTRIES:
+            raise SchemaBoundsError("SCHEMA_TOO_BIG", MAX_ENTRIES, "members and list entries")
         level = [
             child
             for value in level

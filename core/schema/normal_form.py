@@ -4,7 +4,7 @@ A level of `Document` has references followed and `allOf` joined. In the normal 
 spelled out, unions that only list types become a list of types, and rules that allow everything are absent.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from core.schema import types
@@ -95,7 +95,7 @@ class NormalForms:
             entry = self._levels[id(schema)] = schema, Level(rules, level.apart)
         return entry[1]
 
-    def root_without_members(self, names: Collection[str], own_names: Collection[str]) -> Level:
+    def root_without_members(self, names: Set[str], own_names: Set[str]) -> Level:
         """Return the level of the root without the schemas of its members.
 
         names: members that count as listed, because `additionalProperties` depends on them. Only rules from

@@ -113,7 +113,7 @@ def is_equal(one: object, other: object) -> bool:
 
 def value_key(value: object) -> bytes:
     """Return the same bytes for equal JSON values."""
-    return canonical(_with_whole_numbers(value))
+    return canonical(value if isinstance(value, str) else _with_whole_numbers(value))
 
 
 def _with_whole_numbers(value: Any) -> Any:

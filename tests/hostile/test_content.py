@@ -255,7 +255,7 @@ def test_64_a_schema_seventy_levels_deep_costs_the_tool(bench):
     deep = {"type": "string"}
     for _ in range(70):
         deep = {"type": "object", "properties": {"a": deep}}
-    costs(bench, bench.dialect.taking(bench.dialect.tool(1), deep), "SCHEMA_TOO_DEEP", "levels deep")
+    costs(bench, bench.dialect.taking(bench.dialect.tool(1), deep), "SCHEMA_TOO_DEEP")
 
 
 @on_protocols(BY_JSON_SCHEMA)

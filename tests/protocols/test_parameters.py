@@ -194,6 +194,12 @@ def test_more_properties_than_the_limit_cost_the_tool():
     assert refused.value.code == "SCHEMA_TOO_BIG"
 
 
+def test_required_names_without_a_property_count_as_properties():
+    with pytest.raises(UnreadableItemError) as refused:
+        read_shape({"type": "object", "required": [f"p{number}" for number in range(1001)]})
+    assert refused.value.code == "SCHEMA_TOO_BIG"
+
+
 @given(schemas.texts)
 @example("\u202etxt.exe")
 @example("'; DROP TABLE catalog_tool; --")
@@ -260,6 +266,8 @@ def nested(depth):
         (nested(64), "SCHEMA_TOO_DEEP"),
         (nested(5000), "SCHEMA_TOO_DEEP"),
         ({"allOf": [{}] * 20_001}, "SCHEMA_TOO_BIG"),
+        ({"properties": {"a": {"enum": list(range(60_000))}}}, "SCHEMA_TOO_BIG"),
+        ({"items": {"properties": dict.fromkeys(map(str, range(60_000)), True)}}, "SCHEMA_TOO_BIG"),
         ({"$comment": "x" * 1024 * 1024}, "SCHEMA_TOO_BIG"),
         ({"properties": {"a": {"description": "x" * 40_000}}}, "TEXT_TOO_LONG"),
     ],

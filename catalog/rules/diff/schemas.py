@@ -98,8 +98,8 @@ class Comparer:
         The schemas of the named parameters are left out.
         """
         names = {*old_names, *new_names}
-        old = self.old.root_without_members(names, old_names)
-        new = self.new.root_without_members(names, new_names)
+        old = self.old.root_without_members(names, set(old_names))
+        new = self.new.root_without_members(names, set(new_names))
         changes = [
             *self._differences(old, new, Place(path)),
             *self._reference_changes((), (), Place(path), without=("properties",)),
