@@ -173,19 +173,16 @@ def _read_string(token: str) -> str | BrokenPart:
     try:
         text = json.loads(token)
     except ValueError:
-        return BrokenPart("JSON_SYNTAX", "a text that is not valid JSON", _read_loosely(token))
+        # Control characters are what they are, and a wrong escape is its own characters.
+        try:
+            escaped = _ESCAPE.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", token)
+            text = str(json.loads(escaped, strict=False))
+        except ValueError:
+            text = token[1:-1]
+        return BrokenPart("JSON_SYNTAX", "a text that is not valid JSON", text)
     if _RAW_BYTE.search(token):
         return BrokenPart("NOT_UTF8", "a text that is not UTF-8", text)
     return str(text)
-
-
-def _read_loosely(token: str) -> str:
-    # Control characters are what they are, and a wrong escape is its own characters.
-    try:
-        escaped = _ESCAPE.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", token)
-        return str(json.loads(escaped, strict=False))
-    except ValueError:
-        return token[1:-1]
 
 
 def _scalar(token: str) -> Any:

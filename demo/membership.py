@@ -119,7 +119,15 @@ class MemberArea:
                 case "GET", "/.well-known/oauth-authorization-server":
                     return as_json(_server(_base(request)))
                 case "GET", "/.well-known/oauth-protected-resource/members":
-                    return as_json(_resource(_base(request)))
+                    base = _base(request)
+                    return as_json(
+                        {
+                            "resource": f"{base}{PREFIX}",
+                            "authorization_servers": [base],
+                            "scopes_supported": list(SCOPES),
+                            "resource_name": "The entrance for members",
+                        }
+                    )
         except TokenError as error:
             return as_json(error.document, error.status)
         return self.behind.answer(request)
@@ -261,13 +269,4 @@ def _server(base: str) -> dict[str, object]:
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         "authorization_response_iss_parameter_supported": True,
         "scopes_supported": list(SCOPES),
-    }
-
-
-def _resource(base: str) -> dict[str, object]:
-    return {
-        "resource": f"{base}{PREFIX}",
-        "authorization_servers": [base],
-        "scopes_supported": list(SCOPES),
-        "resource_name": "The entrance for members",
     }

@@ -58,7 +58,16 @@ def parse_address(
     if "[" in credentials or "]" in credentials:
         raise ImproperlyConfigured(f"{variable} has a bracket in its user or password. {_ENCODE}")
     user, _, password = credentials.partition(":")
-    hosts, ports = _parse_hosts(variable, location)
+    matches = [_HOST.fullmatch(part) for part in location.split(",")]
+    if not all(matches):
+        raise ImproperlyConfigured(
+            f"The host and port in {variable} cannot be read: write host:port, and [::1]:port for IPv6. "
+            + _ENCODE
+        )
+    hosts = tuple(unquote(match["ipv6"] or match["name"] or "") for match in matches if match)
+    ports = tuple(match["port"] or "" for match in matches if match)
+    if any(port and not 0 < int(port) < 65_536 for port in ports):
+        raise ImproperlyConfigured(f"{variable} has a port that is not between 1 and 65535.")
     if len(hosts) > 1 and not has_many_hosts:
         raise ImproperlyConfigured(f"{variable} names several hosts, which only DATABASE_URL may do.")
     return ServerAddress(
@@ -70,20 +79,6 @@ def parse_address(
         path=unquote(match["path"].removeprefix("/")),
         options=dict(parse_qsl(match["query"] or "", keep_blank_values=True)),
     )
-
-
-def _parse_hosts(variable: str, location: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    matches = [_HOST.fullmatch(part) for part in location.split(",")]
-    if not all(matches):
-        raise ImproperlyConfigured(
-            f"The host and port in {variable} cannot be read: write host:port, and [::1]:port for IPv6. "
-            + _ENCODE
-        )
-    hosts = tuple(unquote(match["ipv6"] or match["name"] or "") for match in matches if match)
-    ports = tuple(match["port"] or "" for match in matches if match)
-    if any(port and not 0 < int(port) < 65_536 for port in ports):
-        raise ImproperlyConfigured(f"{variable} has a port that is not between 1 and 65535.")
-    return hosts, ports
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,14 @@ def _generate_events(
             last_id = event.id
             if gets_masks or event.kind != events.PARTIAL:
                 continue
-            if partial := _rename_outputs(tool, event.data, format_):
+            outputs = event.data.get("outputs")
+            if not isinstance(outputs, dict):
+                # Without declared outputs the data may repeat what a designer has hidden.
+                partial = {} if tool.signature.hidden_outputs else event.data
+            else:
+                names = wires(tool.signature, format_)[0]
+                partial = {"outputs": wire.outputs_for_the_caller(tool.signature, names, outputs)}
+            if partial:
                 last_sent_at = time.monotonic()
                 yield StreamEvent(condition="partial", id=last_id, partial=partial)
         if not new_events and not is_active:
@@ -141,12 +148,3 @@ def condition_of(answer: Answer) -> EventCondition:
         return "final"
     waits_for_answer = answer.outcome != "unavailable" and answer.result.resume is not None
     return "interrupted" if waits_for_answer else "error"
-
-
-def _rename_outputs(tool: ReleasedTool, partial: dict[str, Any], format_: str) -> dict[str, Any]:
-    outputs = partial.get("outputs")
-    if not isinstance(outputs, dict):
-        # Without declared outputs the data may repeat what a designer has hidden.
-        return {} if tool.signature.hidden_outputs else partial
-    names = wires(tool.signature, format_)[0]
-    return {"outputs": wire.outputs_for_the_caller(tool.signature, names, outputs)}

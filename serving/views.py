@@ -73,24 +73,20 @@ def release_connect(request: HttpRequest, slug: str, number: int) -> HttpRespons
             messages.error(request, error.message)
             status = error.status
     context |= {"plain": plain, "provider": access_tokens.trusted_provider()}
-    context |= _snippets_of(request, agent, selected_name, plain)
-    return render(request, "serving/connect.html", context, status=status)
-
-
-def _snippets_of(request: HttpRequest, agent: Agent, name: str, plain: str) -> dict[str, Any]:
-    """Return the texts for programs, and for each served protocol, with the key in its place."""
+    # The texts for programs, and for each served protocol, with the key in its place.
     served = []
     for protocol in SERVED:
-        address = runtimes_url(f"/serve/{agent.slug}/{name}/{protocol.name}", request)
+        address = runtimes_url(f"/serve/{agent.slug}/{selected_name}/{protocol.name}", request)
         snippets = [_with_key(one, plain) for one in protocol.snippets(address, agent.slug)]
         served.append((protocol, address, snippets))
     rest_url = runtimes_url(f"/api/v1/agents/{agent.slug}", request)
-    mcp_server = runtimes_url(f"/serve/{agent.slug}/{name}/mcp", request)
+    mcp_server = runtimes_url(f"/serve/{agent.slug}/{selected_name}/mcp", request)
     programs = [
-        programs_of.write_curl(rest_url, name),
-        *programs_of.write_programs(rest_url, name, mcp_server),
+        programs_of.write_curl(rest_url, selected_name),
+        *programs_of.write_programs(rest_url, selected_name, mcp_server),
     ]
-    return {"served": served, "programs": [_with_key(one, plain) for one in programs]}
+    context |= {"served": served, "programs": [_with_key(one, plain) for one in programs]}
+    return render(request, "serving/connect.html", context, status=status)
 
 
 def _with_key(snippet: Snippet, plain: str) -> Snippet:

@@ -89,7 +89,15 @@ def record(run: Run, harvest: Harvest) -> None:
         failpoint("record-locked")
         if harvest.spool:
             harvest.spool.fill_tables()
-        _lock_tools(harvest)
+        # All that are about to change, in the order in which all transactions lock tools.
+        listed_before = [
+            *(*harvest.missing, *harvest.returned, *harvest.unread),
+            *(*harvest.respelt, *harvest.relisted, *harvest.as_version),
+        ]
+        changed = "UNION SELECT tool_pk FROM staged_tool" if harvest.changed else ""
+        if listed_before or changed:
+            with connection.cursor() as cursor:
+                cursor.execute(LOCK_TOOLS.format(changed=changed), [listed_before])
         if harvest.added or harvest.changed:
             merge(run, harvest)
         if harvest.changed:
@@ -111,18 +119,6 @@ def record(run: Run, harvest: Harvest) -> None:
         _remember(run, harvest.known_pages)
         _succeed(run, harvest)
         failpoint("record-commit")
-
-
-def _lock_tools(harvest: Harvest) -> None:
-    # All that are about to change, in the order in which all transactions lock tools.
-    listed_before = [
-        *(*harvest.missing, *harvest.returned, *harvest.unread),
-        *(*harvest.respelt, *harvest.relisted, *harvest.as_version),
-    ]
-    changed = "UNION SELECT tool_pk FROM staged_tool" if harvest.changed else ""
-    if listed_before or changed:
-        with connection.cursor() as cursor:
-            cursor.execute(LOCK_TOOLS.format(changed=changed), [listed_before])
 
 
 LOCK_TOOLS = """

@@ -96,7 +96,21 @@ def _fetch_picture(source: ToolPicture) -> None:
         with transaction.atomic():
             _rows_with_address_of(source).update(**changes)
     else:
-        _store(source, content)
+        digest = hashlib.sha256(content).hexdigest()
+        with transaction.atomic():
+            Picture.objects.bulk_create(
+                [Picture(digest=digest, content=content)],
+                update_conflicts=True,
+                unique_fields=["digest"],
+                update_fields=["made_at"],
+            )
+            _rows_with_address_of(source).update(
+                picture=digest,
+                next_at=timezone.now() + READ_AGAIN,
+                failures=0,
+                error_code="",
+                error_message="",
+            )
 
 
 def _image_at(address: str, endpoint: Endpoint) -> bytes:
@@ -122,21 +136,3 @@ def _rows_with_address_of(source: ToolPicture) -> QuerySet[ToolPicture]:
     rows = ToolPicture.objects.filter(tool__endpoint=source.tool.endpoint_id, address=source.address)
     locked = rows.select_for_update(skip_locked=True, of=("self",)).values_list("pk", flat=True)
     return ToolPicture.objects.filter(pk__in=list(locked))
-
-
-def _store(source: ToolPicture, content: bytes) -> None:
-    digest = hashlib.sha256(content).hexdigest()
-    with transaction.atomic():
-        Picture.objects.bulk_create(
-            [Picture(digest=digest, content=content)],
-            update_conflicts=True,
-            unique_fields=["digest"],
-            update_fields=["made_at"],
-        )
-        _rows_with_address_of(source).update(
-            picture=digest,
-            next_at=timezone.now() + READ_AGAIN,
-            failures=0,
-            error_code="",
-            error_message="",
-        )

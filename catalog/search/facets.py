@@ -112,7 +112,11 @@ def _values(
         by_endpoint = {
             str(row.endpoint): (row.slug if facet == "vendor" else row.protocol) for row in endpoints
         }
-        counts = _sum(by_endpoint, counts)
+        summed: Counter[str] = Counter()
+        for key, count in counts.items():
+            if value := by_endpoint.get(key):
+                summed[value] += count
+        counts = dict(summed)
         labels = labels or {row.slug: row.name for row in endpoints}
     elif facet == "tag":
         spellings = tags.group_spellings(counts)
@@ -141,14 +145,6 @@ def _find_most_frequent(counts: Mapping[str, int], labels: Mapping[str, str | Pr
     last = [value for value, count in counts.items() if count == least]
     last.sort(key=lambda value: (str(labels.get(value, value)).casefold(), value))
     return [*frequent, *last[: MAX_VALUES - len(frequent)]]
-
-
-def _sum(values: dict[str, str | None], counts: dict[str, int]) -> dict[str, int]:
-    summed: Counter[str] = Counter()
-    for key, count in counts.items():
-        if value := values.get(key):
-            summed[value] += count
-    return dict(summed)
 
 
 def _used(query: Query, endpoints: Sequence[EndpointRow], matches: Matches | None) -> list[FacetValue]:

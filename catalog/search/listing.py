@@ -281,7 +281,17 @@ def _next_keys(
     """Return the next keys after a place, also of a scope with labels, which only the index knows."""
     if scope.has_labels:
         if count_tools(scope) > FEW_TOOLS:
-            return _walk(query, scope, place, limit, backwards=backwards)
+            # Go through the tools in their order, and keep those that have the labels: many of them do.
+            labelled_keys: list[orders.Key] = []
+            after: Sequence[Any] | None = place and place.key
+            while len(labelled_keys) < limit:
+                keys = _keys(query, scope, after, WALK_STEP, backwards=backwards)
+                if not keys:
+                    break
+                labelled = set(tools_in(scope.among_only([key.tool for key in keys]), WALK_STEP))
+                labelled_keys += [key for key in keys if key.tool in labelled]
+                after = keys[-1]
+            return labelled_keys[:limit]
         scope = scope.among_only(tools_in(scope, FEW_TOOLS))
     return _keys(query, scope, place and place.key, limit, backwards=backwards)
 
@@ -292,22 +302,6 @@ def _keys(
     if query.order == BY_USE:
         return orders.keys_by_use(query.use_counts, scope, after, limit, backwards=backwards)
     return orders.keys(query.order, scope, after, limit, backwards=backwards)
-
-
-def _walk(
-    query: Query, scope: Scope, place: _Place | None, limit: int, *, backwards: bool
-) -> list[orders.Key]:
-    """Go through the tools in their order, and keep those that have the labels: many of them do."""
-    labelled_keys: list[orders.Key] = []
-    after: Sequence[Any] | None = place and place.key
-    while len(labelled_keys) < limit:
-        keys = _keys(query, scope, after, WALK_STEP, backwards=backwards)
-        if not keys:
-            break
-        labelled = set(tools_in(scope.among_only([key.tool for key in keys]), WALK_STEP))
-        labelled_keys += [key for key in keys if key.tool in labelled]
-        after = keys[-1]
-    return labelled_keys[:limit]
 
 
 def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:

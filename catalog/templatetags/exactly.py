@@ -29,7 +29,16 @@ def exactly(text: str) -> SafeString:
         drawn.append(escape(text[end : piece.start()]))
         end = piece.end()
         if run := piece.group("hidden"):
-            drawn.append(_chips(run))
+            chips = format_html_join(
+                "", '<span class="hidden-char">{}</span>', ((name_of(c),) for c in run[:MAX_CHIPS])
+            )
+            hidden_text = decoded_tags(run)
+            spells = _("spells “{text}”").format(text=hidden_text)
+            spelling = format_html('<span class="hidden-char">{}</span>', spells) if hidden_text else ""
+            hidden_count = len(run) - MAX_CHIPS
+            others = _("and {count} more").format(count=number_format(hidden_count, force_grouping=True))
+            more_chip = format_html('<span class="hidden-char">{}</span>', others) if hidden_count > 0 else ""
+            drawn.append(format_html("{}{}{}", chips, more_chip, spelling))
         else:
             blank = piece.group("blank")
             drawn.append(format_html('<span class="blank">{}</span>', DRAWN.get(blank, "·" * len(blank))))
@@ -42,16 +51,3 @@ def exactly(text: str) -> SafeString:
             )
         )
     return mark_safe("".join(drawn))  # noqa: S308 - every piece is escaped above
-
-
-def _chips(run: str) -> SafeString:
-    chips = format_html_join(
-        "", '<span class="hidden-char">{}</span>', ((name_of(c),) for c in run[:MAX_CHIPS])
-    )
-    hidden_text = decoded_tags(run)
-    spells = _("spells “{text}”").format(text=hidden_text)
-    spelling = format_html('<span class="hidden-char">{}</span>', spells) if hidden_text else ""
-    more = len(run) - MAX_CHIPS
-    others = _("and {count} more").format(count=number_format(more, force_grouping=True))
-    more_chip = format_html('<span class="hidden-char">{}</span>', others) if more > 0 else ""
-    return format_html("{}{}{}", chips, more_chip, spelling)

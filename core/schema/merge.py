@@ -191,7 +191,11 @@ class _Joiner:
             try:
                 if group is not _MEMBERS:
                     joined = _join_rules(keyword, one_rule, other_rule)
-                elif own_properties and _lists_members_only(other_rule):
+                elif (
+                    own_properties
+                    and not other_rule.get("patternProperties")
+                    and other_rule.get("additionalProperties", True) is True
+                ):
                     joined, members = _join_listed_members(one_rule, other_rule)
                 else:
                     joined = _join_rules(keyword, one_rule, other_rule)
@@ -222,10 +226,6 @@ class _Joiner:
                 properties[name] = rule
         if not properties:
             del self.schema["properties"]
-
-
-def _lists_members_only(rules: Schema) -> bool:
-    return not rules.get("patternProperties") and rules.get("additionalProperties", True) is True
 
 
 def _join_rules(keyword: str, one_rule: Schema, other_rule: Schema) -> Schema:

@@ -42,7 +42,11 @@ def compiles(pattern: str, dialect: Dialect, max_bytes: int = MAX_BYTES) -> bool
         return False
     if any(match["atomic"] or match["again"] for match in _POSSESSIVE.finditer(pattern)):
         return False
-    if dialect == "re2" and (r"\u" in pattern or _most_repetitions(pattern) > MAX_RE2_REPETITIONS):
+    if dialect == "re2" and (
+        r"\u" in pattern
+        or max((int(count or 0) for counts in _REPETITION.findall(pattern) for count in counts), default=0)
+        > MAX_RE2_REPETITIONS
+    ):
         return False
     if dialect == "python":
         with warnings.catch_warnings():
@@ -73,7 +77,3 @@ def unreadable_patterns(patterns: Iterable[str], dialects: Sequence[Dialect]) ->
             if number >= count or not all(compiles(pattern, dialect, max_bytes) for dialect in dialects)
         ]
     return frozenset(unreadable)
-
-
-def _most_repetitions(pattern: str) -> int:
-    return max((int(count or 0) for counts in _REPETITION.findall(pattern) for count in counts), default=0)

@@ -34,7 +34,17 @@ def word_transfer(
     """Replace name and description; empty values restore the defaults. `expected`:
     people/audit/edit_conflicts.py.
     """
-    transfer = _lock_transfer(transfer)
+    rows = Transfer.objects.live().select_related("agent", "child").filter(pk=transfer.pk)
+    # The agent is locked too, as by every edit of its pins.
+    current = rows.select_for_update(of=("self", "agent"), no_key=True).first()
+    if current is None:
+        message = _("“{agent}” does not transfer to “{child}” any more.").format(
+            agent=transfer.agent, child=transfer.child
+        )
+        raise DomainError("transfer_removed", message, status=409)
+    if current.child.archived_at:
+        raise archived_error(current.child)
+    transfer = current
     before = facts(transfer)
     name = name.strip()
     description = validated_text(description, field="description", limit=MAX_DESCRIPTION_LENGTH)
@@ -147,20 +157,6 @@ def lock_tree(*, is_shared: bool = False) -> None:
     function = "pg_advisory_xact_lock_shared" if is_shared else "pg_advisory_xact_lock"
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {function}(hashtext('designer.tree'))")
-
-
-def _lock_transfer(transfer: Transfer) -> Transfer:
-    rows = Transfer.objects.live().select_related("agent", "child").filter(pk=transfer.pk)
-    # The agent is locked too, as by every edit of its pins.
-    current = rows.select_for_update(of=("self", "agent"), no_key=True).first()
-    if current is None:
-        message = _("“{agent}” does not transfer to “{child}” any more.").format(
-            agent=transfer.agent, child=transfer.child
-        )
-        raise DomainError("transfer_removed", message, status=409)
-    if current.child.archived_at:
-        raise archived_error(current.child)
-    return current
 
 
 def _checked_name(transfer: Transfer, name: str) -> str:

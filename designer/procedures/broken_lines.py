@@ -1,7 +1,7 @@
 """Lines that a move of a pin has broken, until a user saves the text again."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from django.db.models import F
 
@@ -47,7 +47,10 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
     One query if no pin has moved since the texts were saved. `pins`: those that the texts may name, with the
     rows of `pinned_signatures.with_signatures`.
     """
-    moved = _procedures_behind_pins(texts)
+    # The procedures by pin and the version that their texts were written for.
+    moved: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for pin_id, version_id, procedure_id in _MOVED_REFERENCES.rows(procedures=list(texts)):
+        moved[pin_id, version_id].append(procedure_id)
     if not moved:
         return {}
     versions = ToolVersion.objects.filter(pk__in={version for _pin, version in moved})
@@ -74,14 +77,6 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
                     if line.breaks
                 ]
     return issues
-
-
-def _procedures_behind_pins(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
-    """Return, by pin and the version that texts were written for, the procedures with such a text."""
-    procedures_by_version: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for pin, version, procedure in _MOVED_REFERENCES.rows(procedures=list(procedures)):
-        procedures_by_version[pin, version].append(procedure)
-    return procedures_by_version
 
 
 _MOVED_REFERENCES: CompiledQuery[tuple[int, int, int]] = CompiledQuery(

@@ -65,12 +65,15 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         return release_changes.details_response(request, comparison)
     review = draft_review.review_draft(agent, person(request))
     live = review.channels[0]
+    bindings = [ReadableChange(sentence=change.message) for change in review.bindings]
     context = {
         "agent": agent,
         "form": form,
         "review": review,
         "live": live,
-        "changes": release_changes.changes_page(request, _comparison(review)),
+        "changes": release_changes.changes_page(
+            request, ReleaseComparison(review.old, review.draft, review.changes, bindings)
+        ),
         "says": _describe_changes(review),
         "tree": released_tree(review.draft) if review.draft.agents else [],
         "checks": _rows(review.checks),
@@ -99,11 +102,6 @@ def changes(request: HttpRequest, slug: str) -> HttpResponse:
         "readiness": summarize(tool.state.severity for tool in agent_readiness.assess_default(agent).ready),
     }
     return render(request, "designer/_agent_changes.html", context)
-
-
-def _comparison(review: DraftReview) -> ReleaseComparison:
-    bindings = [ReadableChange(sentence=change.message) for change in review.bindings]
-    return ReleaseComparison(review.old, review.draft, review.changes, bindings)
 
 
 def _describe_changes(review: DraftReview) -> str:

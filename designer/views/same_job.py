@@ -163,7 +163,17 @@ def _save_mapping(request: HttpRequest, editor: ActivityEditor, row: Tool) -> tu
             address = reverse("activity", args=[activity.pk])
             if not is_bound:
                 return address, ()
-            place = _place(request, row)
+            environment_id = number(request.POST.get("environment", ""))
+            place = next(
+                (
+                    item
+                    for item in environments.environments_using(row, person(request))
+                    if item.pk == environment_id
+                ),
+                None,
+            )
+            if place is None:
+                raise invalid(environment=_("Choose an environment."))
             expected_state = request.POST.get(f"was-{place.pk}", environments.WHATEVER)
             binding = binding_moves.bind(
                 place, row, actor=actor, activity=activity, expected=expected_state, acceptance=acceptance
@@ -175,14 +185,3 @@ def _save_mapping(request: HttpRequest, editor: ActivityEditor, row: Tool) -> tu
         editor.refuse(error)
         return "", acceptance.codes
     return f"{address}?bound={binding.pk}", ()
-
-
-def _place(request: HttpRequest, row: Tool) -> Environment:
-    environment_id = number(request.POST.get("environment", ""))
-    environment = next(
-        (item for item in environments.environments_using(row, person(request)) if item.pk == environment_id),
-        None,
-    )
-    if environment is None:
-        raise invalid(environment=_("Choose an environment."))
-    return environment

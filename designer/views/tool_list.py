@@ -51,7 +51,9 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     tool_query = replace(query_of(query), use_counts=use_counts, is_folded=True)
     page, problem = search_tools(tool_query)
     facets = [] if problem else facets_of(tool_query, page)
-    density = _density(request)
+    # How much each row shows: as chosen now, or the last time in this browser.
+    names = (request.GET.get(DENSITY), request.COOKIES.get(DENSITY))
+    density = next((name for name in names if name in DENSITIES), DENSITIES[0])
     context = {
         "asked": query,
         "page": page,
@@ -118,12 +120,6 @@ def tool_similar(request: HttpRequest, pk: int) -> HttpResponse:
     }
     similar = [(heading, with_pictures(rows)) for heading, rows in groups.items()]
     return render(request, "designer/_similar.html", {"similar": similar})
-
-
-def _density(request: HttpRequest) -> str:
-    """Return how much each row shows: as chosen now, or the last time in this browser."""
-    names = (request.GET.get(DENSITY), request.COOKIES.get(DENSITY))
-    return next((name for name in names if name in DENSITIES), DENSITIES[0])
 
 
 def _chosen_facets(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str]]:

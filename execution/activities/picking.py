@@ -127,7 +127,12 @@ def faults(place: str, source: Source, reach: Reach) -> Iterator[ActivityFault]:
 def _faults(
     place: str, source: Source, target: Parameter | None, reach: Reach, signature: Signature | None
 ) -> Iterator[ActivityFault]:
-    if reason := _why_unclear(source):
+    choices = [bool(source.input), source.value is not UNSET, bool(source.step or source.output)]
+    if sum(choices) != 1 or bool(source.step) != bool(source.output) or source.step < 0:
+        reason: str = Wording(_("Choose one: an input, an output of an earlier step, or a fixed value."))
+    else:
+        reason = why_no_pointer(source.at)
+    if reason:
         yield ActivityFault(place, "unclear_source", reason)
     elif source.value is not UNSET:
         other_keywords = signature.schema_rest if signature else None
@@ -147,13 +152,6 @@ def _faults(
             yield from _faults_of_picked(place, source, offered, target, is_input=False)
     elif reach.inputs is not None:
         yield from _faults_of_picked(place, source, reach.inputs, target, is_input=signature is not None)
-
-
-def _why_unclear(source: Source) -> str:
-    choices = [bool(source.input), source.value is not UNSET, bool(source.step or source.output)]
-    if sum(choices) != 1 or bool(source.step) != bool(source.output) or source.step < 0:
-        return Wording(_("Choose one: an input, an output of an earlier step, or a fixed value."))
-    return why_no_pointer(source.at)
 
 
 def why_no_pointer(text: str) -> str:

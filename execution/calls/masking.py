@@ -69,25 +69,24 @@ def _mask_call(call: Call, marks: SensitiveValues, texts: Sequence[str]) -> Call
     row.reasoning = strike(call.reasoning, texts)
     if "result" not in call.get_deferred_fields():
         row.answers = {}
-        row.result = msgspec.json.encode(_masked_result(call.decoded(), marks, texts)).decode()
-    return row
-
-
-def _masked_result(result: Result, marks: SensitiveValues, texts: Sequence[str]) -> Result:
-    masked = msgspec.convert(strike(msgspec.to_builtins(result), texts), Result)
-    return msgspec.structs.replace(
-        masked,
-        outputs=strike(mask(result.outputs, marks.outputs), texts, is_data=True),
-        parsed=strike(mask(result.parsed, marks.outputs), texts, is_data=True),
-        whole_output=MASK if masked.whole_output else "",
-        cut=MASK if masked.cut else "",
-        attempts=[
+        result = call.decoded()
+        masked = msgspec.convert(strike(msgspec.to_builtins(result), texts), Result)
+        row.result = msgspec.json.encode(
             msgspec.structs.replace(
-                attempt, exchanges=[_masked_exchange(exchange) for exchange in attempt.exchanges]
+                masked,
+                outputs=strike(mask(result.outputs, marks.outputs), texts, is_data=True),
+                parsed=strike(mask(result.parsed, marks.outputs), texts, is_data=True),
+                whole_output=MASK if masked.whole_output else "",
+                cut=MASK if masked.cut else "",
+                attempts=[
+                    msgspec.structs.replace(
+                        attempt, exchanges=[_masked_exchange(exchange) for exchange in attempt.exchanges]
+                    )
+                    for attempt in masked.attempts
+                ],
             )
-            for attempt in masked.attempts
-        ],
-    )
+        ).decode()
+    return row
 
 
 def _masked_exchange(sent: RecordedExchange) -> RecordedExchange:

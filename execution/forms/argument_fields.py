@@ -237,7 +237,14 @@ def submitted_value(parameter: Parameter, entered_value: Any) -> Any:
         case "boolean":
             return {"true": True, "false": False}.get(entered_value, entered_value)
         case "int" | "number":
-            return _number(entered_value.strip())
+            entered_text = entered_value.strip()
+            if _WHOLE_NUMBER.fullmatch(entered_text):
+                return int(entered_text)
+            try:
+                value = strict_json.loads(entered_text.encode())
+            except ProtocolViolationError:
+                return entered_text
+            return value if isinstance(value, int | float) and not isinstance(value, bool) else entered_text
         case "json":
             return strict_json.loads(entered_value.encode(errors="surrogatepass"))
     return entered_value.replace("\r\n", "\n")
@@ -256,13 +263,3 @@ def simulate_submission(field: forms.Field, initial: Any) -> Any:
         return "".join(lines)
     text = "\r\n".join(lines)
     return text.strip() if isinstance(field.widget, forms.Select) else text
-
-
-def _number(entered_text: str) -> Any:
-    if _WHOLE_NUMBER.fullmatch(entered_text):
-        return int(entered_text)
-    try:
-        value = strict_json.loads(entered_text.encode())
-    except ProtocolViolationError:
-        return entered_text
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else entered_text

@@ -80,7 +80,16 @@ def erase(person: Person, *, user: User, why: str) -> int:
     with connection.cursor() as cursor:
         # A trigger refuses every other change of an entry.
         cursor.execute("SELECT set_config('pegboard.erases', 'on', true)")
-        for entry in AuditEntry.objects.filter(_may_name(person)).order_by("pk").iterator():
+        # Select entries by the user, about the user or the user's keys, and those that contain a username.
+        condition = Q(actor=person.user_id) | Q(kind="user", object_id=str(person.user_id))
+        condition |= Q(kind__in=KEY_KINDS, object_id__in=person.api_key_ids)
+        for side in ("before", "after"):
+            for member in MEMBERS_WITH_USERNAME:
+                condition |= Q(**{f"{side}__{member}__in": list(person.usernames)})
+            for member in MEMBERS_WITH_USERNAMES:
+                for username in person.usernames:
+                    condition |= Q(**{f"{side}__{member}__contains": [username]})
+        for entry in AuditEntry.objects.filter(condition).order_by("pk").iterator():
             columns = _columns_without_names(entry, person)
             if not columns:
                 continue
@@ -101,19 +110,6 @@ def erase(person: Person, *, user: User, why: str) -> int:
         batch_size=1_000,
     )
     return len(erased_rows)
-
-
-def _may_name(person: Person) -> Q:
-    """Select entries by the user, about the user or the user's keys, and those that contain a username."""
-    condition = Q(actor=person.user_id) | Q(kind="user", object_id=str(person.user_id))
-    condition |= Q(kind__in=KEY_KINDS, object_id__in=person.api_key_ids)
-    for side in ("before", "after"):
-        for member in MEMBERS_WITH_USERNAME:
-            condition |= Q(**{f"{side}__{member}__in": list(person.usernames)})
-        for member in MEMBERS_WITH_USERNAMES:
-            for username in person.usernames:
-                condition |= Q(**{f"{side}__{member}__contains": [username]})
-    return condition
 
 
 def _columns_without_names(entry: AuditEntry, person: Person) -> dict[str, Any]:

@@ -194,7 +194,16 @@ def read_registration(reply: Reply, redirect_uri: str) -> RegisteredClient:
     ways = document.get("grant_types", GRANT_TYPES)
     if not isinstance(ways, list) or "authorization_code" not in ways:
         raise _odd(_NO_SIGN_IN, host)
-    way = _authentication_method(document, host)
+    # The server may choose another authentication method than requested.
+    stated = document.get("token_endpoint_auth_method")
+    if stated is None:
+        has_secret = document.get("client_secret") is not None
+        way = ClientAuthentication.BASIC if has_secret else ClientAuthentication.NONE
+    elif isinstance(stated, str) and stated in AUTHENTICATION_METHODS:
+        way = AUTHENTICATION_METHODS[stated]
+    else:
+        method = printable(stated, 40) if isinstance(stated, str) else _("something that is no text")
+        raise _odd(_UNKNOWN_METHOD, host, method=method)
     secret, secret_expires_at = _secret(document, way, host)
     client_id = document.get("client_id")
     if (
@@ -238,19 +247,6 @@ def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
         quote = _("Its message: “{text}”").format(text=printable(words.strip(), 200))
         message = f"{message} {quote}"
     return OAuthError("REGISTRATION_REFUSED", message, error)
-
-
-def _authentication_method(document: Mapping[str, Any], host: str) -> str:
-    # The authentication method, for which the server may choose another one than requested.
-    stated = document.get("token_endpoint_auth_method")
-    if stated is None:
-        has_secret = document.get("client_secret") is not None
-        return ClientAuthentication.BASIC if has_secret else ClientAuthentication.NONE
-    way = AUTHENTICATION_METHODS.get(stated) if isinstance(stated, str) else None
-    if way is None:
-        method = printable(stated, 40) if isinstance(stated, str) else _("something that is no text")
-        raise _odd(_UNKNOWN_METHOD, host, method=method)
-    return way
 
 
 def _secret(
