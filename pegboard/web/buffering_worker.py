@@ -3,6 +3,9 @@
 gunicorn assigns a connection to a thread at its first byte, so a few slow clients occupy all threads. Here
 the loop that accepts connections also reads them. The head and the body of a request have a deadline each,
 and one address has a bounded number of requests that are arriving. docs/decisions/0077-buffered-requests.md.
+
+A thread stays with its connection for a moment: a client that sends its next request at once is answered
+without the way through the loop, which takes longer than a cached response.
 """
 
 import errno
@@ -10,6 +13,7 @@ import os
 import socket
 import struct
 import time
+from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +30,8 @@ from pegboard.web.request_buffer import RequestBuffer, RequestHead
 
 HEAD_SECONDS, BODY_SECONDS = 10.0, 60.0
 LINGER_SECONDS = 2.0
+# A thread waits this long for the next request of a connection, while no other request waits for a thread.
+STAY_SECONDS = 0.002
 # A client that does not read its reply for this long is disconnected.
 SEND_SECONDS = 30
 READ_BYTES = 64 * 1024
@@ -83,6 +89,8 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         # The oldest first.
         self._arrivals: dict[TConn, Arrival] = {}
         self._looks_at = 0.0
+        # Connections whose request waits for a thread. Threads share it: each of its operations is atomic.
+        self._waiting: deque[TConn] = deque()
         self._max_arrivals = int(self.worker_connections * ARRIVING_SHARE)
         # Behind a proxy all connections come from one address; the proxy counts them.
         self._counts_addresses = int(os.environ.get("PEGBOARD_PROXIES", "0")) == 0
@@ -104,16 +112,31 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         conn = TConn(self.cfg, client, address, listener.getsockname())
         self._receive(self._expect(conn, HEAD_SECONDS))
 
+    def enqueue_req(self, conn: TConn) -> None:
+        self._waiting.append(conn)
+        super().enqueue_req(conn)
+
+    def handle(self, conn: TConn) -> bool:
+        """Answer a request, and those that follow it at once. Called in a thread."""
+        self._waiting.popleft()
+        while True:
+            is_kept: bool = super().handle(conn)
+            conn.next_bytes = conn.parser.unreader.take_rest()
+            if not is_kept or conn.is_cut or self._waiting or not self.alive:
+                return is_kept
+            request = _receive_next(conn)
+            if request is None:
+                return is_kept
+            conn.parser.unreader = BufferedUnreader(request)
+
     def finish_request(self, conn: TConn, future: "Future[bool]") -> None:
-        next_bytes = conn.parser.unreader.take_rest()
-        is_cut, conn.is_cut = conn.is_cut, False
-        if is_cut or future.cancelled() or future.exception() or not future.result():
+        if conn.is_cut or future.cancelled() or future.exception() or not future.result():
             self._linger(conn)
             return
         seconds = self.cfg.keepalive if self.alive else min(self.cfg.keepalive, STOP_KEEPALIVE_LINGER)
         arrival = self._expect(conn, seconds, is_kept=True)
-        if next_bytes:
-            self._take(arrival, next_bytes)
+        if conn.next_bytes:
+            self._take(arrival, conn.next_bytes)
         else:
             self._watch(arrival)
 
@@ -221,7 +244,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         self._forget(arrival)
         conn = arrival.conn
         conn.init()
-        conn.is_cut = not arrival.request.is_whole
+        conn.is_cut, conn.next_bytes = not arrival.request.is_whole, b""
         conn.parser.unreader = BufferedUnreader(arrival.request)
         self.enqueue_req(conn)
 
@@ -262,6 +285,31 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
     def _discard(self, arrival: Arrival) -> None:
         if _receive_available(arrival.conn.sock) == b"":
             self._drop(arrival)
+
+
+def _receive_next(conn: TConn) -> RequestBuffer | None:
+    """Return the next request, if all of it arrives at once. Otherwise `conn.next_bytes` is what arrived."""
+    request = RequestBuffer(MAX_BODY_BYTES)
+    conn.next_bytes = conn.next_bytes or _receive_soon(conn.sock)
+    request.feed(conn.next_bytes)
+    if request.head and not request.is_complete:
+        # Most clients send head and body apart.
+        body = _receive_soon(conn.sock)
+        conn.next_bytes += body
+        request.feed(body)
+    if request.is_whole:
+        return request
+    request.close()
+    return None
+
+
+def _receive_soon(sock: socket.socket) -> bytes:
+    """Return the bytes that arrive within STAY_SECONDS, b"" if there are none or if the client has left."""
+    sock.settimeout(STAY_SECONDS)
+    try:
+        return sock.recv(READ_BYTES)
+    except OSError:
+        return b""
 
 
 def _receive_available(sock: socket.socket) -> bytes | None:

@@ -5,8 +5,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -162,6 +164,43 @@ def test_requests_that_follow_each_other_at_once_are_all_answered(port):
         client.sendall(one[20:])
         while reply.count(b"HTTP/1.1 200") < 3:
             reply += client.recv(65536)
+
+
+@pytest.mark.parametrize("pause", [0, 0.001, 0.05])
+def test_the_next_request_of_a_connection_may_come_in_any_pieces(port, pause):
+    request = "\r\n".join(
+        ["POST /healthz HTTP/1.1", "Host: 127.0.0.1", FORM, "Content-Length: 4", "", "a=12"]
+    )
+    client = slow(port, "/healthz", FORM, "Content-Length: 4", body=b"a=12")
+    with clients(client):
+        assert status_of(client) == 403
+        for cut in (1, 30, len(request) - 4, len(request) - 1, len(request)):
+            client.sendall(request[:cut].encode())
+            time.sleep(pause)
+            client.sendall(request[cut:].encode())
+            assert status_of(client) == 403
+        client.sendall(b"no request\r\n\r\n")
+        assert status_of(client) == 400
+
+
+def test_a_connection_that_is_always_busy_does_not_keep_the_only_thread(django_db_setup):
+    request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with web_server(WEB_THREADS="1") as port, ThreadPoolExecutor(1) as pool:
+        is_answered = threading.Event()
+
+        def keep_busy(busy: socket.socket) -> None:
+            # Some requests are always there, before the last answer is.
+            busy.sendall(request * 20)
+            while not is_answered.is_set():
+                busy.sendall(request * busy.recv(65536).count(b"HTTP/1.1 200"))
+
+        with clients(busy := socket.create_connection(("127.0.0.1", port), timeout=30)):
+            busy_one = pool.submit(keep_busy, busy)
+            try:
+                assert [answer_of(port, "GET", "/healthz")[0] for _ in range(5)] == [200] * 5
+            finally:
+                is_answered.set()
+                busy_one.result()
 
 
 @pytest.mark.parametrize(
