@@ -27,7 +27,7 @@ DELETED = Counter(
 
 
 def deletable_runs() -> QuerySet[Run]:
-    """Finished runs without changes, not among the newest of their endpoint, and no row refers to them.
+    """Return finished runs without changes that are not among the newest and that no row refers to.
 
     The newest run that read a whole list stays, because reports are made from it.
     """

@@ -24,7 +24,7 @@ def tokens_of_size(size: int) -> int:
 
 
 def set_counting_rule(rule: Rule) -> None:
-    """Called once, when the product starts."""
+    """Set the rule that counts tokens. It is called once, when the product starts."""
     _rules[:] = [rule]
 
 

@@ -66,7 +66,7 @@ class Chart:
 
     @property
     def stretches(self) -> list[tuple[Mark, str]]:
-        """One mark of each tone with the path data of all its ticks: a list has many strips."""
+        """Return one mark of each tone, with the path data of all ticks of that tone in one piece."""
         paths: dict[str, str] = {}
         for mark in self.marks:
             paths[mark.tone] = (

@@ -85,7 +85,7 @@ class _Piece(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """The vendor and the caller of a reply, with functions of its session."""
+    """The owner of an open reply: the vendor's origin and the caller, with two functions of the session."""
 
     origin: str
     holder: str

@@ -117,7 +117,7 @@ class A2tApi:
         )
 
     def _refuse_other_sites(self, request: DemoRequest) -> None:
-        """Raises RequestError for a press that comes from a page of another site."""
+        """Raise RequestError for a press that comes from a page of another site."""
         if not self.vendor.publishes:
             raise RequestError(404, "not_found", f"{self.vendor.name} publishes nothing on request.")
         origin = request.headers.get("origin")

@@ -54,7 +54,7 @@ def call(
 
 
 def validate_arguments(edition: Edition, named_values: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Arguments by key. Reports everything that is wrong at once."""
+    """Return the arguments by key. One error reports all wrong arguments."""
     parameters = {p.name: p for p in edition.inputs}
     missing = {p.name: "is required" for p in edition.inputs if p.required}
     wrong: dict[str, str] = {}

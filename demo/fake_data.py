@@ -15,7 +15,7 @@ def number(low: int, high: int, *about: object) -> int:
 
 
 def pick(options: Sequence[T], *about: object) -> T:
-    """One of them, always the same one about the same thing."""
+    """Return one of the options, always the same one for the same `about`."""
     return options[number(0, len(options) - 1, *about)]
 
 

@@ -287,6 +287,6 @@ def reply(
 
 
 def stream_response(message: Mapping[str, Any], result: Mapping[str, Any]) -> Response:
-    """The same as a stream of events: one to begin with, then the result."""
+    """Return the result as a stream of two events. The first one is empty and has only an id."""
     document = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
     return Response(HTTPStatus.OK, f"id: 0\ndata:\n\nevent: message\ndata: {document}\n\n".encode(), STREAM)

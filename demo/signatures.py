@@ -118,7 +118,7 @@ def parameter_of(declaration: str | dict[str, Any], world: World) -> ParameterTe
 
 
 def tool_of(name: str, world: World, run: Callable[..., Outputs]) -> DemoTool:
-    """Every edition of a tool, out of the members of its specification: `id`, `description`, `tags`,
+    """Return a tool with all editions. Its specification has the members `id`, `description`, `tags`,
     `inputs`, `outputs`, and `reworded` with the descriptions of later versions.
     """
     spec = world["tools"][name]
@@ -139,7 +139,7 @@ def tool_of(name: str, world: World, run: Callable[..., Outputs]) -> DemoTool:
 
 
 def tools_of(backend: type[Backend]) -> list[DemoTool]:
-    """Each tool of the vendor's world, answered by the method of its name."""
+    """Return the tools of the vendor. The method of the backend with the tool's name runs it."""
     return [tool_of(name, backend.world, getattr(backend, name)) for name in backend.world["tools"]]
 
 
@@ -150,7 +150,7 @@ def requirements_of(backend: type[Backend]) -> dict[str, dict[str, Any]]:
 
 
 def wire(tool: DemoTool, version: int) -> dict[str, object]:
-    """One version as the protocol spells it."""
+    """Return the document of one version in A2T."""
     edition = tool.editions[version - 1]
     return {
         "toolId": tool.id,

@@ -20,7 +20,7 @@ WELL_KNOWN = ("unsafe-", "django-insecure-")  # the first one is our own default
 
 
 def problems() -> Iterator[str]:
-    """Each with what to do about it. A database that does not answer is no problem here."""
+    """Yield the problems of the settings, each with what to do. An unreachable database is none."""
     if settings.SECRET_KEY.startswith(WELL_KNOWN) or len(settings.SECRET_KEY) < MIN_SECRET_KEY_LENGTH:
         yield (
             "PEGBOARD_SECRET_KEY is missing, too short, or a well-known one. "

@@ -136,7 +136,7 @@ def name_problem(name: object) -> str:
 
 
 def refuse_reserved(names: Iterable[str]) -> None:
-    """Raises UnreadableItemError for an input whose name begins with an underscore."""
+    """Raise UnreadableItemError for an input whose name begins with an underscore."""
     for name in sorted(name for name in names if name.startswith("_")):
         raise UnreadableItemError(
             "RESERVED_NAME",
@@ -262,7 +262,7 @@ def check_output(schema: Any) -> None:
 
 
 def refuse_faulty(schema: dict[str, Any], part: str) -> None:
-    """Raises UnreadableItemError for a schema that breaks its dialect or cannot be used to validate calls.
+    """Raise UnreadableItemError for a schema that breaks its dialect or cannot be used to validate calls.
 
     A vendor's schema may do either, because the vendor validates calls, too. For defined tools Pegboard alone
     does.

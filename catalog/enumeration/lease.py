@@ -63,7 +63,7 @@ def lock(run: Run) -> datetime:
 
 
 def give_back(run: Run) -> bool:
-    """Queued again, if this attempt is still the one that may write."""
+    """Queue the run again. Return False if this attempt may not write any more."""
     # Nothing more is written under this number of the attempt, so the next to claim the run may have it.
     is_given = claimed_run(run).update(
         status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, in_parts=True

@@ -179,7 +179,7 @@ class _Pass:
             raise
 
     def look_again(self, session: base.Session, replies: Replies) -> None:
-        """Reads the first page again after the last one of several, to see whether the list has changed."""
+        """Read the first page again after the last page, to see whether the list has changed meanwhile."""
         if self.is_doubtful or self.protocol.lists_at_once or self.first is None:
             return
         # Without new tools nothing is compared. A resumed list is always compared, because it may have

@@ -169,7 +169,7 @@ class VectorFile:
 
 
 def _reserve_space(path: Path, size: int) -> None:
-    """Raises OSError where the disk has no room, which would end the process at a write to the map."""
+    """Raise OSError where the disk has no room, which would end the process at a write to the map."""
     with path.open("r+b") as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)

@@ -58,7 +58,7 @@ class FindingQuerySet(models.QuerySet["Finding"]):
         return self.stopping() | self.waiting()
 
     def weighed(self) -> "FindingQuerySet":
-        """Each with its `weight`; the heaviest first, and of those the newest."""
+        """Annotate each row with its `weight`, and order them by weight and then by age, the newest first."""
         return self.annotate(weight=WEIGHT).order_by("-weight", "-pk")
 
     def of_cause(self, cause: str) -> "FindingQuerySet":

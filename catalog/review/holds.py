@@ -38,7 +38,7 @@ class Caught:
 
 
 def findings_about(tool: int, digest: str) -> QuerySet[Finding]:
-    """All findings about these bytes."""
+    """Return the findings about the tool's versions with this digest."""
     return Finding.objects.filter(tool=tool, subject=digest)
 
 
@@ -142,7 +142,7 @@ class ReviewState(TextChoices):
 
 
 def with_review_state(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
-    """Each with its `review_state`, for lists."""
+    """Annotate each version with its `review_state`, for lists."""
     return versions.annotate(
         review_state=Case(
             When(Exists(stopping().filter(state=FindingState.BLOCKED)), then=Value(ReviewState.BLOCKED)),

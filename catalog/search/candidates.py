@@ -87,7 +87,7 @@ class Ranking:
 
     @property
     def fits_badly(self) -> bool:
-        """Whether the first tools answer the question badly; False while some of them are not explained."""
+        """Return whether the first tools fit the question badly; False while some are not explained."""
         first = self.hits[:FIRST]
         if not all(hit.other_name and hit.unlike_name and self._is_explained(hit.tool) for hit in first):
             return False

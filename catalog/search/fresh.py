@@ -39,7 +39,7 @@ SELECT id, name, score FROM scored WHERE score > 0 ORDER BY score DESC, id LIMIT
 
 
 def hits(text: str, scope: Scope, state: IndexState | None) -> list[Hit]:
-    """`state` is None where no index can be searched at all."""
+    """Return the tools that the index does not have yet. state: None if no index can be searched."""
     # Parts of words are found too, and "the" is a part of "weather".
     searched_words = {
         word for word in set(words.words(text)) - words.ASKING - STOP_WORDS if len(word) >= MIN_WORD_LENGTH

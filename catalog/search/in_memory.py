@@ -13,7 +13,7 @@ from protocols.signature import Signature
 
 
 def words_in(signatures: Iterable[Signature], texts: Iterable[str]) -> set[str]:
-    """All words that the ranking of these tools for these texts has to know the stems of."""
+    """Return the words whose stems are needed to rank these tools for these texts."""
     tool_texts = [
         text for signature in signatures for part in searched_texts.read_texts(signature) for _, text in part
     ]

@@ -305,7 +305,7 @@ def _keys(
 
 
 def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
-    """In the order of `tools`, as REST shows them, without making model instances."""
+    """Return the rows in the order of `tools`, with the members of REST. It builds no model instances."""
     rows: dict[int, dict[str, Any]] = {}
     stated: dict[int, Annotations] = {}
     for row in _TOOL_ROWS.rows(tools=list(tools)):

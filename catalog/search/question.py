@@ -62,7 +62,7 @@ class Question:
 
     @property
     def words(self) -> set[str]:
-        """Everything to look up; of verbs, also the others for the same action."""
+        """Return all words to look up. For a verb these include other verbs for the same action."""
         own_words = {word for run in self.runs for word in words.with_compound(run)}
         return own_words | words.SYNONYMS.keys() | {match.group.token for match in self.matches}
 
@@ -88,7 +88,7 @@ class Terms:
     by_run: dict[str, set[str]] = field(default_factory=dict)
 
     def include(self, run: str, others: "Terms") -> None:
-        """Add the terms of one run of letters."""
+        """Add the terms of one run of letters, which are in `others`."""
         for term, stress in others.stress.items():
             self.add(term, others.found_in[term], stress)
         self.by_run[run] = set(others.stress)

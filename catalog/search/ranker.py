@@ -109,7 +109,7 @@ class RankedQuestion:
 
     @property
     def is_short(self) -> bool:
-        """Whether it is one that the weights are for, in words of which most are known."""
+        """Return whether the weights apply: the question is short, and most of its words are known."""
         known_count = sum(1 for concept in self.concepts if concept.terms or concept.groups)
         return 2 * known_count >= len(self.concepts) and len(self.concepts) <= MAX_CONCEPTS
 

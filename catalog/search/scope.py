@@ -88,7 +88,7 @@ class Scope:
 
     @property
     def has_labels(self) -> bool:
-        """Whether only an engine knows which tools are in it."""
+        """Return whether the scope has conditions that only a search engine can evaluate."""
         return bool(self.effects or self.requirements)
 
     @property

@@ -78,7 +78,7 @@ def edits_allowed(word: str) -> int:
 
 
 def may_mean(typed: str, word: str, edits: int) -> bool:
-    """Whether `word`, which is `edits` edits away from what was typed, can be what was meant."""
+    """Return whether the user can have meant `word`, which is `edits` edits away from the typed word."""
     if not edits or edits > edits_allowed(typed) or word in _JOINING:
         return False
     # People hardly ever mistype the first letter; they leave it out, or swap it with the second. With a
@@ -97,7 +97,7 @@ def is_surely_meant(typed: str, word: str) -> bool:
 
 
 def likelihood(typed: str, word: str, edits: int, found_in: int) -> float:
-    """How likely `word` is what was meant, as a logarithm without a fixed zero; `found_in` counts tools."""
+    """Return how likely the user meant `word`: a logarithm, only for comparison. `found_in` counts tools."""
     # People mistype common words more often than rare ones, and seldom make two mistakes in one.
     return (
         _FREQUENCY * math.log(found_in)

@@ -81,7 +81,7 @@ class Query:
 
 
 def check(query: Query) -> None:
-    """Raises DomainError for a value that is unknown."""
+    """Raise DomainError for a value that is unknown."""
     _refuse_unknown("sort", (query.sort,) if query.sort else (), SORT_NAMES)
     _refuse_unknown("status", query.status, ToolStatus.values)
     _refuse_unknown("kind", query.kind, ItemKind.values)

@@ -42,7 +42,7 @@ def look_up(words: Collection[str], reader: Reader) -> dict[str, Known]:
 
 
 def near(typed: Sequence[str], reader: Reader) -> dict[str, list[Spelling]]:
-    """For each unknown word, the words of the catalog that begin with it or are spelled nearly like it."""
+    """Return for each unknown word the words of the catalog that begin with it or resemble it."""
     return {word: _spellings(word, reader) for word in typed}
 
 

@@ -111,7 +111,7 @@ SYNONYMS = {
 
 
 def fold(text: str) -> str:
-    """Takes accents and compatibility forms away: `é` becomes `e`, the ligature fi two letters."""
+    """Remove accents and compatibility forms: `é` becomes `e`, the ligature fi becomes two letters."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
@@ -163,14 +163,14 @@ def words(text: str) -> list[str]:
 
 
 def with_compound(run: str) -> tuple[str, ...]:
-    """The words inside one run, and the identifier in one piece."""
+    """Return the words inside one run of letters, and the run as a whole."""
     # People type `github` where a vendor wrote `GitHub`.
     pieces = parts(run)
     return (*pieces, run.lower()[:MAX_WORD_LENGTH]) if len(pieces) > 1 and run.isascii() else pieces
 
 
 def name_key(name: str) -> str:
-    """What two spellings of one name have in common: `refill_prescription`, `Refill prescription`."""
+    """Return the form that spellings of one name share: `refill_prescription`, `Refill prescription`."""
     return "".join(runs(name)).lower()
 
 

@@ -72,7 +72,7 @@ def outcome_word(outcome: str) -> str:
 
 @register.filter
 def on_a_time_line(attempts: list[Attempt]) -> list[dict[str, Any]]:
-    """Each with where it is on a line from 0 to 100; a short one is still seen."""
+    """Return each attempt with its start and width on a line of 100. A short attempt has a width of 1."""
     total = max(1, sum(attempt.waited_ms + attempt.duration_ms for attempt in attempts))
     rows, began = [], 0
     for attempt in attempts:

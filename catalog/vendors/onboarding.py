@@ -54,6 +54,6 @@ def read_in_protocol(endpoint: Endpoint, protocol: str, *, actor: User) -> Run:
 
 
 def waiting(credential: Credential) -> list[Endpoint]:
-    """Connected with it, and never read."""
+    """Return the paused endpoints with this credential that were never read."""
     rows = Endpoint.objects.live().filter(credential=credential, is_paused=True, runs=None)
     return list(rows.select_related("vendor", "credential"))

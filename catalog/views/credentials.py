@@ -163,7 +163,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
 @never_cache
 @requires(Role.ADMIN)
 def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
-    """Its name and details. A secret is entered anew on the credential's own page."""
+    """Edit the name and the details. A new secret is entered on the credential's own page."""
     row = get_object_or_404(ROWS, pk=pk)
     if clients.uses_oauth(row):
         # The settings of an OAuth client.

@@ -34,7 +34,7 @@ def count_parts(schema: Any) -> int:
 
 
 def require_bounds(schema: Any) -> None:
-    """Raises SchemaBoundsError. Every object and array counts as a part."""
+    """Raise SchemaBoundsError. Every object and array counts as a part."""
     level: list[Any] = [schema] if isinstance(schema, dict | list) else []
     parts = entries = depth = 0
     while level:

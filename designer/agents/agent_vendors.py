@@ -150,13 +150,13 @@ def with_vendors(agents: Collection[Agent]) -> list[Agent]:
 
 
 def check(agent: Agent, tool: Tool, *, is_pinned: bool = False) -> None:
-    """Raises DomainError if the agent may not use the tool's vendor."""
+    """Raise DomainError if the agent may not use the tool's vendor."""
     if message := allowed_vendors_of(agent).refusal(agent, tool, is_pinned=is_pinned):
         raise DomainError(CODE, message, fields={"tool": message}, status=409)
 
 
 def check_activity(agents: Collection[Agent], activity: ActivityVersion) -> None:
-    """Raises DomainError if the activity calls tools that one of these agents may not use."""
+    """Raise DomainError if the activity calls tools that one of these agents may not use."""
     allowed = allowed_by_agent(agents)
     if not any(row.limits for row in allowed.values()):
         return

@@ -14,7 +14,7 @@ from people.models import User
 
 
 def check_name(actor: User, name: str) -> None:
-    """Raises DomainError if an activity of this name would run for tools of agents that the actor may not
+    """Raise DomainError if an activity of this name would run for tools of agents that the actor may not
     change.
 
     Without a binding, a definition runs by the activity with its name, or with the name that it states.
@@ -28,7 +28,7 @@ def check_name(actor: User, name: str) -> None:
 
 
 def check_change(actor: User, activity: Activity) -> None:
-    """Raises DomainError if the activity runs for tools of agents that the actor may not change.
+    """Raise DomainError if the activity runs for tools of agents that the actor may not change.
 
     It may be bound there, be a step of a bound activity, or run by its name.
     """
@@ -92,7 +92,7 @@ _TOOLS_BY_NAME = """
 
 
 def check_vendors(call: Call, activity: ActivityVersion) -> None:
-    """Raises DomainError if the call's agent may not run the activity now.
+    """Raise DomainError if the call's agent may not run the activity now.
 
     Both the activity's steps and the agent's allowed vendors may have changed since it was bound.
     """

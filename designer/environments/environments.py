@@ -252,7 +252,7 @@ def _binding_facts(binding: Binding) -> dict[str, Any]:
 
 
 def check(pin: Pin, activity: Activity, version: ActivityVersion) -> None:
-    """Raises DomainError if the activity's version cannot run for this tool."""
+    """Raise DomainError if the activity's version cannot run for this tool."""
     if activity.removed_at:
         message = _("“{activity}” was removed. Choose another implementation.").format(activity=activity)
         raise DomainError("activity_removed", message, fields={"activity": message}, status=409)

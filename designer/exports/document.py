@@ -129,7 +129,7 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def nodes(self) -> tuple[ReleasedSubAgent, ...]:
-        """All agents of the tree. The first is the agent itself, which has no `parent` and no `id`."""
+        """Return all agents of the tree. The first is the agent itself, which has no `parent` and no `id`."""
         root = ReleasedSubAgent(
             id=0,
             slug=self.agent.slug,
@@ -154,7 +154,7 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def all_items(self) -> list[ReleasedTool]:
-        """All tools, prompts and resources of vendors."""
+        """Return the tools, prompts and resources of vendors."""
         return [item for node in self.nodes for item in (*node.tools, *node.context)]
 
     def for_agent(self, slug: str) -> "ReleaseDocument | None":

@@ -76,7 +76,7 @@ class SampleSeries:
         )
 
     def read(self, tries: Tries, ready: CompiledSchema) -> Iterator[Any]:
-        """Yield the values of consecutive tries, up to the first that cannot be generated.
+        """Yield the generated values in the order of `tries`, until one cannot be generated.
 
         ready: the compiled schema.
         """

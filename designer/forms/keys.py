@@ -85,7 +85,7 @@ class KeyForm(ModelOperationForm):
         )
 
     def agent_choices(self) -> list[tuple[int, Agent, bool]]:
-        """Each agent with its depth, and whether it is ticked."""
+        """Return each agent with its depth in the tree and whether it is ticked."""
         ticked = self["agents"].value() or []
         return [(depth, row, row.slug in ticked) for depth, row in self.tree]
 

@@ -160,7 +160,7 @@ class VersionWord(NamedTuple):
 
 
 def version_words(versions: Iterable[ToolVersion]) -> list[VersionWord]:
-    """Each with its name for people. Two of the same name get the beginning of the digest."""
+    """Return each version with its label. Versions with the same name also show their digest."""
     rows = list(versions)
     name_counts, labels = Counter(row.name for row in rows), Counter(row.label for row in rows)
     return [

@@ -35,7 +35,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         return rows.filter(pk__in=RawSQL(AGENTS_OF_KEY, [key.pk]))  # noqa: S611 - constant text
 
     def with_counts(self) -> "AgentQuerySet":
-        """Each with `pin_count`, and `last_release`: the number of its newest one, None before the first."""
+        """Annotate each agent with `pin_count` and with `last_release`, the newest number or None."""
         # Subqueries, because grouping the rows makes the server sort them with all of their columns.
         this = Agent.objects.filter(pk=models.OuterRef("pk")).order_by()
         pinned = this.filter(pins__removed_at=None).values("pk").annotate(count=models.Count("pins"))

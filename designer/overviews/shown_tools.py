@@ -127,7 +127,7 @@ class ShownTool:
 
 
 def find_text(name: str) -> Format:
-    """Return the format. Raises DomainError if it does not exist or writes no text about tools."""
+    """Return the format `name`. Raises DomainError if it does not exist or writes no text about tools."""
     format_ = publishing.find_format(name)
     if name not in TEXTS:
         message = _("“{name}” is no text that holds tools. Take one of: {choices}.").format(

@@ -27,7 +27,7 @@ def pins_of_agents(agents: Sequence[Agent]) -> PinQuerySet:
 
 
 def pinned_items(agents: Sequence[Agent]) -> PinQuerySet:
-    """The same with the pins of prompts and resources."""
+    """Return the pins of tools, prompts and resources, with the rows of `with_signatures`."""
     return with_signatures(Pin.objects.live().filter(agent__in=agents))
 
 

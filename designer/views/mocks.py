@@ -41,7 +41,7 @@ ANSWERS_OFFERED = 10
 
 @requires(write=Role.DESIGNER)
 def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
-    """All mocks of an agent, its assertions, and the calls that they are judged by."""
+    """Show the mocks of an agent, its assertions, and the calls that the assertions check."""
     agent = find_agent(request, slug)
     tool_names = mocks.names(agent)
     names = sorted(set(tool_names.values()))

@@ -158,7 +158,7 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
 
 @requires_post(Role.DESIGNER)
 def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """Removes pins that were made from the editor, and stores the text as it is typed, if there is one."""
+    """Remove pins that were made from the editor, and store the typed text if there is one."""
     row = _procedure(request, slug, procedure)
     removed = _pins_named(row.agent, request.POST.getlist("pin"))
     for pin in removed:
@@ -312,7 +312,7 @@ def procedure_remove(request: HttpRequest, slug: str, procedure: str) -> HttpRes
 
 @requires(Role.VIEWER)
 def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """Every saved text, and the changes of the selected one."""
+    """Show every saved text, and the changes of the selected one."""
     row = _procedure(request, slug, procedure)
     versions = list(row.versions.select_related("created_by").defer("text"))
     selected_number = asked_number(request.GET.get("version", "")) or row.number

@@ -125,7 +125,7 @@ def _describe_changes(review: DraftReview) -> str:
 
 
 def _rows(checks: list[Check]) -> list[CheckRow]:
-    """One for each check, and one for all of a kind of which an agent with many tools has as many."""
+    """Return a row for each check. Many checks with one code in FOLDED share one row."""
     checks_by_code = {code: [row for row in checks if row.code == code] for code in FOLDED}
     rows, folded = [], set()
     for check in checks:

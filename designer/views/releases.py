@@ -55,7 +55,7 @@ class ReleasedNode:
 
     @property
     def transfers(self) -> list[tuple[ReleasedTransfer, str, int]]:
-        """Each with the name of the agent that takes over, and its tokens."""
+        """Return each transfer with the name of the agent that takes over and the tokens of the transfer."""
         return [
             (
                 transfer,

@@ -139,7 +139,7 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpResponse:
-    """All versions, and any two of them beside each other: the older one always at the left."""
+    """Show all versions, and two of them side by side, the older one at the left."""
     row = find_tool(pk)
     visible_rows = list(holds.with_review_state(row.versions.defer("raw"))[:VERSIONS_SHOWN])
     old, new = _versions_to_compare(

@@ -28,7 +28,7 @@ def agent_tree(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
-    """Moves the ticked tools to another agent of the tree: all of them or none."""
+    """Move the ticked tools to another agent of the tree: all of them or none."""
     row = find_agent(request, slug)
     form = MovePinsForm(request.POST, tree=_rows(row))
     if not form.is_valid():
@@ -52,7 +52,7 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
-    """Gives an agent of the tree another parent in it, or none."""
+    """Give an agent of the tree another parent in it, or none."""
     row = find_agent(request, slug)
     form = MoveAgentForm(request.POST, tree=_rows(row))
     if not form.is_valid():

@@ -183,7 +183,7 @@ def with_all_above(activity: Activity) -> set[int]:
 
 
 def users_of(activity: Activity) -> list[Activity]:
-    """Activities that run this one as a step."""
+    """Return the activities that run this one as a step."""
     pattern = {"steps": [{"activity": activity.pk}]}
     rows = Activity.objects.live().select_related("current")
     return list(rows.filter(current__config__contains=pattern).exclude(pk=activity.pk))

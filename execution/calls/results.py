@@ -187,7 +187,7 @@ def questions(ask: StoredQuestion | Ask) -> Signature:
 
 
 def answer_of(signature: Signature, values: Mapping[str, Any]) -> Any:
-    """Return the answer to a question from values by parameter."""
+    """Return the answer to a question from the values of its parameters."""
     if len(signature.inputs) == 1 and signature.inputs[0].is_whole:
         return values.get(signature.inputs[0].name)
     return dict(values)

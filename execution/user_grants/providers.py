@@ -38,7 +38,7 @@ def choices(endpoint: Endpoint) -> list[Credential]:
 
 @transaction.atomic
 def choose(endpoint: Endpoint, *, actor: User, provider: str, credential: Credential) -> ProviderClient:
-    """Takes the client of `credential` at `provider` from now on. Raises DomainError."""
+    """Use the client of `credential` at `provider` from now on. Raises DomainError."""
     Endpoint.objects.select_for_update().get(pk=endpoint.pk)
     if not provider.strip() or len(provider) > 500 or not provider.isprintable():
         raise invalid(provider=_("Give the provider as the vendor names it, up to 500 characters."))

@@ -32,7 +32,7 @@ def names(endpoint: Endpoint) -> list[str]:
 
 
 def names_by_endpoint(endpoints: Collection[Endpoint]) -> dict[int, list[str]]:
-    """The same for several, in one query."""
+    """Return the names of the stored secrets by endpoint, in one query."""
     origins = {endpoint.pk: origin_of(endpoint.credential_url, may_ask=True) for endpoint in endpoints}
     names: dict[int, list[str]] = {}
     if not origins:
@@ -45,7 +45,7 @@ def names_by_endpoint(endpoints: Collection[Endpoint]) -> dict[int, list[str]]:
 
 
 def decrypt_secrets(endpoint: Endpoint, names: Iterable[str]) -> dict[str, str]:
-    """Decrypted for one conversation. Raises UndecryptableError."""
+    """Return the decrypted secrets by name, for one conversation. Raises UndecryptableError."""
     names = list(names)
     values = {}
     for row in _here(endpoint).filter(name__in=names) if names else ():

@@ -24,7 +24,7 @@ CHECK_FIELDS = "Some of what was sent cannot be taken."
 
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:
-    """None for unexpected errors: Django records them and `pegboard.web.views.server_error` answers."""
+    """Return the response to an error; None leaves it to `pegboard.web.views.server_error`."""
     request = context.get("request")
     problem = _as_problem(exc, is_write=request is not None and request.method not in SAFE_METHODS)
     if problem is None:

@@ -107,7 +107,7 @@ def read_variables(path: Path) -> dict[str, str]:
 
 
 def plain(value: str) -> str:
-    """Quoted only if a shell needs it, so that other readers of such files get along too."""
+    """Quote the value only if a shell needs it, because other programs read such files too."""
     return value if re.fullmatch(r"[\w@%+=:,./?-]*", value, re.ASCII) else shlex.quote(value)
 
 
@@ -137,7 +137,7 @@ def demo_password(data: Path) -> str:
 
 
 def listen(port: int) -> socket.socket:
-    """Bound here and handed down, so that requests queue instead of failing while the web server restarts."""
+    """Bind the port. The web server inherits the socket, so requests queue while it restarts."""
     deadline = time.monotonic() + HANDOVER
     while True:
         try:

@@ -141,7 +141,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             self._watch(arrival)
 
     def murder_pending(self) -> None:
-        """Called in each round of the loop."""
+        """Refuse requests whose time to arrive is over. The loop calls this in each round."""
         super().murder_pending()
         now = time.monotonic()
         if now < self._looks_at:

@@ -45,7 +45,7 @@ class RequestHead:
 
     @cached_property
     def headers(self) -> Mapping[str, str]:
-        """By their names in lower case."""
+        """Return the headers by name in lower case."""
         lines = self._text.lstrip(b"\r\n").decode("latin-1").split("\r\n")[1:]
         pairs = (line.partition(":") for line in lines)
         return {name.strip().lower(): value.strip() for name, _, value in pairs}

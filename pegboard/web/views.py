@@ -160,7 +160,7 @@ class ApiSchema(APIView):
 
 @requires(Role.VIEWER)
 def design(request: HttpRequest) -> HttpResponse:
-    """Every component in every state, on a product that `make run` has started."""
+    """Show every component in every state, on a product that `make run` has started."""
     if not settings.LOCAL:
         raise Http404
     context = {

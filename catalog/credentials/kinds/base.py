@@ -112,7 +112,7 @@ class Kind:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All texts that a reply must not repeat, besides those that `apply` puts into the request."""
+        """Return the texts that a reply must not repeat, besides those that `apply` puts into the request."""
         return (self.secret, quote(self.secret, safe=""))
 
     def apply(self, request: OutgoingRequest) -> None:

@@ -26,7 +26,7 @@ def redirect_uri(request: HttpRequest | Request) -> str:
 
 
 def users_redirect_uri(request: HttpRequest | Request) -> str:
-    """The same for the browsers of users of agents."""
+    """Return the redirect address for the users of agents."""
     return public_url("/grants/callback/", request)
 
 

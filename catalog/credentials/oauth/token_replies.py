@@ -247,7 +247,7 @@ def struck_out(text: str, sent: Collection[Secret]) -> str:
 
 
 def remove_secrets(error: ProtocolError, sent: Collection[Secret]) -> ProtocolError:
-    """The same error with nothing in its sentence that was sent."""
+    """Remove the sent secrets from the message of the error, and return the error."""
     error.message = struck_out(error.message, sent)
     error.args = (error.message,)
     return error

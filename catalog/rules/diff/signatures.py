@@ -66,7 +66,7 @@ def worst(classes: Iterable[Class]) -> Class:
 
 
 def stricter(one: Annotations, other: Annotations) -> Annotations:
-    """Return the weaker of both promises for each claim."""
+    """Return for each claim the value with the higher risk."""
     claims = {name: (getattr(one, name), getattr(other, name)) for name in _RISKS}
     return Annotations(**{name: max(both, key=_RISKS[name].index) for name, both in claims.items()})
 

@@ -15,7 +15,7 @@ KEYWORDS = ("anyOf", "oneOf")
 
 
 class BranchComparer(Protocol):
-    """Compares two branches. `schemas.Comparer` does, and calls this module for unions."""
+    """Compares two branches of a union. `schemas.Comparer` implements it."""
 
     side: Side
     old: NormalForms

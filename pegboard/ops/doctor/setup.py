@@ -130,7 +130,7 @@ def static_files(limits: DoctorLimits) -> Iterator[Trouble]:
 
 
 def disk_paths() -> Iterator[Path]:
-    """One path on each disk of this machine that the product writes to or runs from."""
+    """Return one path on each disk of this machine that the product writes to or runs from."""
     data, base = os.environ.get("PEGBOARD_DATA"), settings.BASE_DIR
     devices = set()
     for path in filter(Path.exists, [Path(data) if data else base, base, Path("/tmp")]):  # noqa: S108

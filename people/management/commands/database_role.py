@@ -155,7 +155,7 @@ def _grant(name: str, read_only: list[str]) -> None:
 
 
 def _check_rights(name: str, database: str, schema: str) -> None:
-    """Raises CommandError with the statements that the owner of the database has to run."""
+    """Raise CommandError with the statements that the owner of the database has to run."""
     ((may_connect, may_use, may_create),) = _rows(RIGHTS, {"role": name})
     missing = []
     if not may_connect:
