@@ -128,8 +128,8 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         return self.select_related("credential__grant")
 
     def with_item_counts(self) -> "EndpointQuerySet":
-        """Annotate each endpoint with `tool_count` and `context_count`, the number of tools and that of prompts
-        and resources that its vendor lists now.
+        """Annotate each endpoint with `tool_count` and `context_count`: the tools, and the prompts and
+        resources, that its vendor lists now.
         """
         # One index counts all items, and a small second one counts prompts and resources.
         this = Endpoint.objects.filter(pk=models.OuterRef("pk")).order_by()
