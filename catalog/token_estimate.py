@@ -15,7 +15,7 @@ _rules: list[Rule] = []
 
 
 def estimate_tokens(text: str | bytes) -> int:
-    """Tokens of the text a model is shown, rounded up. Within about 15 % of the common tokenizers."""
+    """Return the tokens of a text, rounded up, within about 15 % of the common tokenizers."""
     return tokens_of_size(len(text))
 
 

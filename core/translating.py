@@ -1,4 +1,4 @@
-"""Sentences of code without Django, in the language of a page."""
+"""Translate the sentences of code without Django into the language of the page."""
 
 from typing import Any
 

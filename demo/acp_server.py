@@ -23,7 +23,7 @@ LIMITS = {"limit": (1, 1000, 10), "offset": (0, 1_000_000, 0)}
 
 
 class AgentError(Exception):
-    """Answered with a status from 400 up and the text alone, as the protocol has it."""
+    """An error of ACP: a status of 400 or more, and a text as the body."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -69,7 +69,7 @@ class LetterWriter(AgentDescription):
         return RunResult({"letter": self.letter(values, config), "posted": False})
 
     def drafts(self, values: Values, config: Values) -> Iterator[Values]:
-        """The letter as it grows, paragraph by paragraph."""
+        """Yield the drafts of the letter, each one paragraph longer than the one before."""
         parts = self.letter(values, config).split("\n\n")
         yield from ({"letter": "\n\n".join(parts[:count])} for count in range(1, len(parts) + 1))
 

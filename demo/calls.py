@@ -44,7 +44,7 @@ class CannotDoError(Exception):
 def call(
     tool: DemoTool, edition: Edition, backend: object, arguments: Sequence[tuple[str, object]]
 ) -> dict[str, object]:
-    """Outputs by wire name, only those that this edition declares."""
+    """Return the outputs by wire name, only those that this edition declares."""
     try:
         outputs = tool.run(backend, **validate_arguments(edition, arguments))
     except UnusableValueError as exc:

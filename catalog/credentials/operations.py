@@ -181,7 +181,7 @@ def _change_details(
 
 @transaction.atomic
 def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
-    """Forgets the tokens of an OAuth credential, and a process that is renewing them writes nothing.
+    """Delete the tokens of an OAuth credential. A process that is renewing them stores nothing.
 
     Its `message` is there once the transaction is over.
     """

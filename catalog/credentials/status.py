@@ -71,7 +71,7 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
 
 
 def last_used_at(credential: Credential) -> datetime | None:
-    """About when it was last sent."""
+    """Return about when the credential was last sent."""
     return credential.grant.used_at if clients.uses_oauth(credential) else credential.used_at
 
 

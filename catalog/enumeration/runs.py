@@ -93,7 +93,7 @@ def queue(
     *,
     is_late: bool = False,
 ) -> tuple[Run, bool]:
-    """Locks the endpoint before it writes the run, as `schedule.tick` does: neither waits for the other."""
+    """Queue a run. It locks the endpoint first, in the order of `schedule.tick`."""
     while True:
         active = Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).first()
         if active and (may_withdraw is None or _confirm_active(active, actor, may_withdraw)):

@@ -287,7 +287,7 @@ class Stage:
             cursor.execute(PUT_RELISTED, [list(column) for column in zip(*rows, strict=True)])
 
     def settle(self) -> None:
-        """Waits until everything is in the table. Raises the error of the background write, if it failed."""
+        """Wait until everything is in the table. Raises the error of the background write, if it failed."""
         if self._rows is not None:
             self._rows = None
             with connection.wrap_database_errors:

@@ -42,7 +42,7 @@ RUNS = Counter(
 
 
 class EndpointRemovedError(DomainError):
-    """Raised instead of writing for an endpoint that was removed while its run waited or read."""
+    """The endpoint was removed while its run waited or read, so nothing is stored."""
 
     def __init__(self) -> None:
         super().__init__("ENDPOINT_REMOVED", "The endpoint was removed meanwhile. Nothing was written.")
@@ -73,7 +73,7 @@ def as_it_was_read(run: Run) -> QuerySet[Endpoint]:
 
 
 def keep_pass(run: Run, saw: str) -> None:
-    """Keeps the digest of a pass that another pass has to agree with."""
+    """Store the digest of a pass over the list, for comparison with the next pass."""
     # Stored in the row, because a long run continues in another process.
     run.passes = [*run.passes, saw]
     Run.objects.filter(pk=run.pk, attempt=run.attempt).update(passes=run.passes)

@@ -15,7 +15,7 @@ KEPT_DAYS, MAX_INDEX_DAYS = 3, 2
 
 
 class IndexState(msgspec.Struct, frozen=True, kw_only=True):
-    """What an index contains; stored in it, with its documents.
+    """The changes that an index contains. It is stored in the index, with the documents.
 
     recipe: what the documents were made with; an index of another recipe is built again.
     source: identifies the database; numbers of its transactions mean nothing to another one.

@@ -93,7 +93,7 @@ class FirstTools(NamedTuple):
 
 
 class FirstMatches(NamedTuple):
-    """What one search has found: ids of tools, and whether their meanings were compared."""
+    """The result of one search: ids of tools, and whether their meanings were compared."""
 
     tools: tuple[int, ...]
     fits_badly: bool

@@ -117,7 +117,7 @@ def read(text: str, job_words: JobWords | None = None) -> Question:
 
 
 def unknown(question: Question, known: Mapping[str, Known]) -> list[str]:
-    """Words to look for in other spellings."""
+    """Return the words to look for in other spellings."""
     # A verb is not looked for when the catalog knows another one for the same action.
     actions = _actions(known)
     return sorted(
@@ -322,7 +322,7 @@ def _stress(word: str, times: int) -> float:
 
 
 def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Question) -> bool:
-    """Adds other words for one that the catalog lacks or that may not be typed to its end.
+    """Add other words for a word that the catalog lacks or that may not be complete.
 
     These are the words that begin with it, if it is the last one or long enough, or else its likeliest
     repair; both, if those that begin with it are rare beside the repair. Returns whether there were any.

@@ -81,7 +81,7 @@ class Features(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedQuestion:
-    """What the features of all tools need.
+    """The parts of a question that the features of all tools use.
 
     gains: what each term of the index is worth, by its key.
     best_score, best_cosine: of the candidates.

@@ -45,7 +45,7 @@ _NEIGHBOURS = frozenset(_neighbours())
 
 
 class Slip(StrEnum):
-    """What happened on the way from a word to what was typed."""
+    """The differences between a word and the typed one."""
 
     DOUBLED = "one letter of two alike is missing, or one too many"
     SWAPPED = "two letters changed places"

@@ -187,7 +187,7 @@ def acronyms(text: str) -> set[str]:
 
 
 def typo_distance(a: str, b: str, limit: int) -> int:
-    """Edits from `a` to `b` where swapped neighbours count once; `limit + 1` when there are more."""
+    """Return the edits from `a` to `b`, at most `limit + 1`. Swapped neighbours count once."""
     if abs(len(a) - len(b)) > limit:
         return limit + 1
     before: list[int] = []

@@ -77,7 +77,7 @@ def preview(
     source: AddressSource = AddressSource.ADMINISTRATOR,
     report: Callable[[int], None] | None = None,
 ) -> Preview:
-    """Reads an endpoint that need not be saved, within limits that a person can wait for.
+    """Read an endpoint that may be unsaved, within limits that a user can wait for.
 
     `source` is the role of the user who gave its address. report: receives the number of tools after each
     page.

@@ -47,7 +47,7 @@ def schema_for(
 
 
 def has_direction(direction: Literal["request", "response"], schema: Any) -> bool:
-    """Return whether some part of the schema belongs to the other direction."""
+    """Return whether some part of the schema is marked for `direction` only."""
     return any(part.get(_FLAGS[direction]) is True for part in subschemas.walk(schema))
 
 

@@ -43,7 +43,7 @@ SEARCH_PARAMETERS = ("q", "kind", "vendor", "tag", "protocol", "sort")
 
 @requires(Role.DESIGNER)
 def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
-    """A page, a dialog on the agent's page, and the parts of them that htmx swaps."""
+    """Show the page, the dialog on the agent's page, or a part of them that htmx swaps."""
     agents = Agent.objects.active().visible_to(person(request)).select_related("token_limit")
     agent = get_object_or_404(agents, slug=slug)
     is_partial = request.headers.get("HX-Request") == "true"

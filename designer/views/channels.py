@@ -38,7 +38,7 @@ def readers_of(agent: Agent, states: Iterable[ChannelState]) -> dict[str, Any]:
 
 @requires(Role.VIEWER)
 def channel_list(request: HttpRequest, slug: str) -> HttpResponse:
-    """Leads from a name that was typed to the page of that channel."""
+    """Redirect to the page of the channel whose name was entered."""
     find_agent(request, slug)
     name = request.GET.get("name", "").strip().lower()
     if not channels.NAME.fullmatch(name):

@@ -135,7 +135,7 @@ def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 
 @requires_post(Role.DESIGNER)
 def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """Pins a tool that the text names, and keeps the text as it is typed."""
+    """Pin a tool that the text names, and store the entered text."""
     row = _procedure(request, slug, procedure)
     # No 404 for a tool that is gone by now, which would lose what was typed.
     tool = Tool.objects.filter(pk=asked_number(request.POST.get("tool", ""))).first()

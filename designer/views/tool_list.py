@@ -41,7 +41,7 @@ DENSITY, DENSITIES = "density", ("comfortable", "compact")
 
 @requires(Role.VIEWER)
 def tool_list(request: HttpRequest) -> HttpResponse:
-    """The whole page, or only its results while a question is typed."""
+    """Show the page, or only its results while the user types a question."""
     query = request.GET
     visible_agents = Agent.objects.active().visible_to(person(request))
     if query.get("agent") and person(request).can_design:

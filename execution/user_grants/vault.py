@@ -61,7 +61,7 @@ def _here(endpoint: Endpoint) -> QuerySet[EndpointSecret]:
 
 @transaction.atomic
 def set_secret(endpoint: Endpoint, *, actor: User, name: str, value: str) -> EndpointSecret:
-    """Enters a secret, or replaces the one of this name. Raises DomainError."""
+    """Store a secret, or replace the one with this name. Raises DomainError."""
     # Serializes administrators who enter the same name.
     Endpoint.objects.select_for_update().get(pk=endpoint.pk)
     faults = {}

@@ -25,7 +25,7 @@ def enter_user_namespace(account: pwd.struct_passwd) -> None:
 
 
 def user_namespaces_work(account: pwd.struct_passwd) -> bool:
-    """Containers often forbid them."""
+    """Return whether this machine allows user namespaces; containers often forbid them."""
     if sys.platform != "linux":
         return False
     try:

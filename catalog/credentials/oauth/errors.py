@@ -6,7 +6,7 @@ from core.outbound.errors import RefusedError, UnavailableError
 
 
 class NeedsSignInError(RefusedError):
-    """Raised when only a person can bring the next token."""
+    """A new token requires that a user signs in."""
 
     def __init__(self, message: str) -> None:
         super().__init__("NEEDS_SIGN_IN", message)

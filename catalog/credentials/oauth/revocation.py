@@ -75,7 +75,7 @@ class Revocation:
 
 
 def prepare(grant: Grant) -> Revocation:
-    """Opens the tokens of a credential while they are there. Nothing is sent before `after_commit`."""
+    """Decrypt the tokens of a credential before they are deleted. `after_commit` sends the requests."""
     return _prepare_revocation(grant, grant.credential, grant, partial(token_request.decrypt_column, grant))
 
 

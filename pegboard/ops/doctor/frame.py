@@ -61,7 +61,7 @@ Find = Callable[[DoctorLimits], Iterator[Trouble | Fact]]
 def check(
     name: str, claim: str, *, after: tuple[str, ...] = (), deployed: bool = False
 ) -> Callable[[Find], Find]:
-    """Registers a function. `after` names the checks that it depends on."""
+    """Register a check. `after` names the checks that it depends on."""
 
     def register(find: Find) -> Find:
         CHECKS[name] = DoctorCheck(name, claim, find, after, deployed)
