@@ -60,10 +60,8 @@ def pinning_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
     Stricter than `review_states`: a release with such a version continues to run it.
     """
     versions = list(versions)
-    rows = (
-        Finding.objects.refusing_pins().filter(tool__in={version.tool_id for version in versions}).order_by()
-    )
-    return states_by(rows.values_list("tool_id", "subject", "version_id", "state"), versions)
+    rows = _REFUSING_PINS.rows(tools=list({version.tool_id for version in versions}))
+    return states_by(rows, versions)
 
 
 def is_about(finding: Finding, version: ToolVersion) -> bool:
@@ -98,6 +96,14 @@ def states_by(stopping: Iterable[Stopping], versions: Iterable[ToolVersion]) -> 
     return states
 
 
+_REFUSING_PINS: CompiledQuery[Stopping] = CompiledQuery(
+    lambda: (
+        Finding.objects.refusing_pins()
+        .filter(tool__in=named_keys("tools"))
+        .order_by()
+        .values_list("tool_id", "subject", "version_id", "state")
+    )
+)
 _STOPPING: PreparedQuery[Stopping] = PreparedQuery(
     lambda: (
         Finding.objects.stopping()

@@ -6,6 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from core.compiled_queries import CompiledQuery, named_keys
 from core.errors import invalid
 from designer.agents.agents import lock_agent
 from designer.models import Agent, TokenLimit
@@ -20,7 +21,12 @@ def limit_of(agent: Agent) -> TokenLimit | None:
 
 def limits_of(agents: Collection[Agent]) -> dict[int, TokenLimit]:
     """Return the limits by agent. Agents without a limit are left out."""
-    return TokenLimit.objects.in_bulk([agent.pk for agent in agents])
+    return {row.agent_id: row for row in _LIMITS.rows(agents=[agent.pk for agent in agents])}
+
+
+_LIMITS: CompiledQuery[TokenLimit] = CompiledQuery(
+    lambda: TokenLimit.objects.filter(agent__in=named_keys("agents"))
+)
 
 
 @transaction.atomic

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import protocols
 from catalog.models import Activity, ActivityVersion, ToolVersion
 from catalog.models.tools import ItemKind
+from core.compiled_queries import CompiledQuery, named_value
 from core.errors import DomainError
 from core.prepared_statements import run_prepared
 from designer.agents import agents
@@ -139,6 +140,18 @@ def _versions(keys: Iterable[int]) -> dict[int, ActivityVersion]:
     version_ids = list(keys)
     rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
     return rows.in_bulk(version_ids) if version_ids else {}
+
+
+def default_place(agent: int) -> CallEnvironment | None:
+    """Return the default environment of the agent, None if it has none."""
+    return next((CallEnvironment(*row) for row in _DEFAULT_PLACES.rows(agent=agent)), None)
+
+
+_DEFAULT_PLACES: CompiledQuery[tuple[int, str, bool]] = CompiledQuery(
+    lambda: Environment.objects.filter(agent=named_value("agent"), is_default=True).values_list(
+        "pk", "name", "is_default"
+    )
+)
 
 
 def resolve(place: CallEnvironment | None, subject: Subject, *, agent: int) -> Resolution:

@@ -9,6 +9,7 @@ import msgspec
 from catalog.rules import retries
 from catalog.rules.retries import RetryPolicy
 from core.canonical_json import canonical
+from core.content_cache import ContentCache
 from designer.signatures.effective import Effective
 from designer.signatures.words import Words
 
@@ -175,6 +176,9 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 _decoder = msgspec.json.Decoder(ReleaseDocument)
+# The last documents that were read. Of a cached one, comparisons and tokens of its tools are cached as well.
+_documents: ContentCache[ReleaseDocument] = ContentCache(size=8)
+MAX_CACHED_LENGTH = 300_000
 
 
 def encode(release: ReleaseDocument) -> bytes:
@@ -182,7 +186,10 @@ def encode(release: ReleaseDocument) -> bytes:
 
 
 def decode(document: str | bytes) -> ReleaseDocument:
-    return _decoder.decode(document)
+    if len(document) > MAX_CACHED_LENGTH:
+        return _decoder.decode(document)
+    text = document.encode() if isinstance(document, str) else document
+    return _documents.get(hashlib.sha256(text).digest(), lambda: _decoder.decode(text))
 
 
 def digest(document: bytes) -> str:

@@ -60,7 +60,7 @@ def assess_default(agent: Agent) -> ReadinessReport:
     pins = [pin for pin in items if pin.tool.kind == ItemKind.TOOL]
     newer = _upgrades_of(items)
     publisher = publishing_agent(agent)
-    environment = obstacles.default_place(publisher)
+    environment = bound_tools.default_place(publisher.pk)
     by_environment = obstacles.of_tools(publisher, _tools(pins, newer), places=[environment])
     readiness = by_environment[environment.pk if environment else 0]
     return ReadinessReport(agent, items, list(zip(pins, readiness, strict=True)), newer)
@@ -100,7 +100,7 @@ def assess_agent(agent: Agent, reader: User) -> AgentAssessment:
 def assess_pin(pin: Pin) -> Readiness:
     """Return the readiness of one pin, in the default environment of the agent that it is published with."""
     agent = publishing_agent(pin.agent)
-    place = obstacles.default_place(agent)
+    place = bound_tools.default_place(agent.pk)
     tools = _tools([pin], _upgrades_of([pin]))
     (readiness,) = obstacles.of_tools(agent, tools, places=[place])[place.pk if place else 0]
     return readiness

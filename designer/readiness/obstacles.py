@@ -19,7 +19,7 @@ from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, U
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
-from core.compiled_queries import CompiledQuery, is_any_of, named_value
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.outbound.errors import printable
 from designer.agents import agent_vendors
 from designer.agents.agent_vendors import AllowedVendors
@@ -35,6 +35,7 @@ from execution.activities import kinds, reach
 from execution.activities.reach import ActivityReach
 from execution.calls import checks
 from execution.user_grants import context, end_users, vault
+from protocols.base import Protocol
 from protocols.signature import Annotations
 
 _ENDED = {SignInState.REFUSED, SignInState.NEEDS_SIGN_IN}
@@ -133,18 +134,7 @@ def of_document(
 
 def in_default_environment(agent: Agent, document: ReleaseDocument) -> list[Readiness]:
     """Return the readiness of a release or draft in the agent's default environment, else outside of all."""
-    return of_document(agent, document, place=default_place(agent))
-
-
-def default_place(agent: Agent) -> CallEnvironment | None:
-    return next((CallEnvironment(*row) for row in _DEFAULT_PLACES.rows(agent=agent.pk)), None)
-
-
-_DEFAULT_PLACES: CompiledQuery[tuple[int, str, bool]] = CompiledQuery(
-    lambda: Environment.objects.filter(agent=named_value("agent"), is_default=True).values_list(
-        "pk", "name", "is_default"
-    )
-)
+    return of_document(agent, document, place=bound_tools.default_place(agent.pk))
 
 
 def of_tools(
@@ -173,13 +163,14 @@ def of_tools(
 class _Catalog:
     """The stored facts about these tools and their implementations.
 
-    root: slug of the agent at the top of the tree. versions: by tool and ordinal.
+    root: slug of the agent at the top of the tree. versions: by tool and ordinal. protocols: by endpoint.
     """
 
     root: str
     versions: dict[tuple[int, int], ToolVersion]
     activities: Mapping[int, ActivityVersion]
     activity_reach: "_ActivityReach"
+    protocols: Mapping[int, Protocol]
     reviewed: dict[int, FindingState]
     credentials: dict[UUID, CredentialStatus]
     user_access: "_UserAccess"
@@ -241,7 +232,7 @@ class _Catalog:
             yield Obstacle("endpoint_removed", "stops", message, to_do, checked_by="tool_withdrawn")
             return
         yield from self.review_obstacles(row)
-        if note := endpoint.speak().why_not_run(row.decoded()):
+        if note := self.protocols[endpoint.pk].why_not_run(row.decoded()):
             yield Obstacle(note.code, "stops", note.message, _("Pin another tool, and publish."))
         if row.tool.status == ToolStatus.WITHDRAWN:
             message = _("Its vendor does not list it any more, so calls may fail.")
@@ -252,7 +243,7 @@ class _Catalog:
         yield from self.need_obstacles(row, endpoint)
 
     def need_obstacles(self, row: ToolVersion, endpoint: Endpoint) -> Iterator[Obstacle]:
-        needs = endpoint.speak().needs(row.decoded())
+        needs = self.protocols[endpoint.pk].needs(row.decoded())
         for name in context.missing_secrets(needs, self.user_access.secrets.get(endpoint.pk, ())):
             message = _("It needs the secret “{secret}”, which is not in the vault of its vendor.").format(
                 secret=printable(name, 100)
@@ -364,6 +355,7 @@ def _read_catalog(
         versions=versions,
         activities=activities,
         activity_reach=activity_reach,
+        protocols={endpoint.pk: endpoint.speak() for endpoint in endpoints},
         reviewed=holds.review_states([*versions.values(), *unlisted]),
         credentials={
             row.pk: status.status_of(row, now)

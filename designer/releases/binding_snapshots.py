@@ -7,7 +7,7 @@ from designer.environments import bound_tools
 from designer.environments.bound_tools import Subject
 from designer.exports import transfers
 from designer.exports.document import ReleaseDocument
-from designer.models import CallEnvironment, Environment, Release
+from designer.models import Release
 from designer.releases import recorded_bindings
 from designer.releases.recorded_bindings import BindingDifference
 
@@ -26,8 +26,7 @@ def read_bindings(agent: int, document: ReleaseDocument, *, records_names: bool 
 
     `records_names`: an activity that runs by its name keeps this version from now on.
     """
-    row = Environment.objects.filter(agent=agent, is_default=True).first()
-    place = CallEnvironment(row.pk, row.name, row.is_default) if row else None
+    place = bound_tools.default_place(agent)
     tools = [
         (node.slug, tool)
         for node in document.nodes

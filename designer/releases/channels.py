@@ -86,7 +86,16 @@ def state(agent: Agent, name: str) -> ChannelState:
 
 def baseline(agent: Agent) -> Release | None:
     """Return the release that a draft is compared with: the one that `live` points to, else the newest."""
-    return state(agent, LIVE).release or agent.releases.order_by("-number").first()
+    return state(agent, LIVE).release or newest_release(agent)
+
+
+def newest_release(agent: Agent) -> Release | None:
+    return next(iter(_NEWEST.rows(agent=agent.pk)), None)
+
+
+_NEWEST: CompiledQuery[Release] = CompiledQuery(
+    lambda: Release.objects.filter(agent=named_value("agent")).order_by("-number")[:1]
+)
 
 
 def by_release(states: Iterable[ChannelState]) -> dict[int, list[str]]:

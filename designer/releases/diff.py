@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from catalog.rules import retries
+from core.content_cache import ContentCache, digest_once
 from core.translatable import Wording
 from core.translatable import mark as _
 from designer.exports.document import (
@@ -17,7 +18,7 @@ from designer.exports.document import (
     ReleasedTransfer,
 )
 from designer.procedures.lines import NumberedLine, compare
-from designer.signatures.effective import as_document
+from designer.signatures.effective import Effective, as_document
 from designer.signatures.words import EFFECTS, place_of
 
 Mark = Literal["added", "removed", "changed"]
@@ -223,7 +224,7 @@ def _between_tools(
     changed = []
     for pk, tool in new.items():
         if pk in old and old[pk] != tool:
-            members = list(_members((), as_document(old[pk].signature), as_document(tool.signature)))
+            members = _changed_members(old[pk].signature, tool.signature)
             sentences = list(_sentences(old[pk], tool, members))
             changed.append(ReleasedToolChange("changed", pk, tool.signature.name, sentences, members))
     return [*removed, *added, *changed]
@@ -299,6 +300,15 @@ def at_run_time(old: ReleasedTool, new: ReleasedTool) -> Iterator[str]:
         if new.follows_vendor:
             template = _("It follows its vendor now: a runtime may be shown what the vendor adds to it.")
         yield Wording(template)
+
+
+_members_by_digests: ContentCache[list[ChangedMember]] = ContentCache(size=500)
+
+
+def _changed_members(old: Effective, new: Effective) -> list[ChangedMember]:
+    return _members_by_digests.get(
+        (digest_once(old), digest_once(new)), lambda: list(_members((), as_document(old), as_document(new)))
+    )
 
 
 def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[ChangedMember]:

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from django.urls import reverse
-
 from catalog.models import Finding, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from catalog.rules import diff as signature_diff
 from core.compiled_queries import CompiledQuery, is_any_of
+from core.page_addresses import address_of
 from core.translatable import Wording, join_sentences
 from core.translatable import mark as _
 from designer import exports
@@ -107,7 +106,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
             )
             for pin in node.all_pins
         )
-        row, where = limits.get(agent.pk), f"{reverse('agent', args=[agent.slug])}#budget"
+        row, where = limits.get(agent.pk), f"{address_of('agent', agent.slug)}#budget"
         facts.append(
             CheckedAgent(
                 draft=draft.for_agent(agent.slug) or draft,
@@ -149,14 +148,14 @@ def _checked_tool(
         removal_reason = Wording(_("{vendor} does not list it any more."), {"vendor": endpoint.vendor})
     return CheckedTool(
         name=pin.name,
-        where=reverse("pin", args=[agent.slug, pin.pk]),
+        where=address_of("pin", agent.slug, pin.pk),
         blocked=reason if state == FindingState.BLOCKED else "",
         held=reason if state and state != FindingState.BLOCKED else "",
         under_review=finding.message if finding and finding.severity != Severity.LOW else "",
-        review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
+        review_where=f"{address_of('review')}?item={finding.pk}" if finding else "",
         gone=removal_reason,
         outside=usable.refusal(agent, pin.tool, is_pinned=True),
-        outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
+        outside_where=f"{address_of('agent-edit', limit.slug)}#vendors" if limit else "",
         is_tuned=pinned_signatures.words_of_pin(pin) != NOTHING,
         misfits=tuple((misfit.message, misfit.exposes) for misfit in pinned_signatures.misfits_of(pin)),
         breaks=breaks,
@@ -172,7 +171,7 @@ def _shared_names(node: Node) -> Iterator[Check]:
                 "The prompt “{name}” and a procedure have the same name. MCP clients would get the "
                 "procedure. Give the prompt another name."
             )
-            where = reverse("pin", args=[node.agent.slug, pin.pk])
+            where = address_of("pin", node.agent.slug, pin.pk)
             yield Check(
                 code="prompt_name_taken",
                 severity="error",
@@ -195,12 +194,12 @@ def readiness_checks(pins: Iterable[Pin], root: Agent, ready: Sequence[Readiness
                 continue
             stops = state.stops_publishing
             sentences = join_sentences(filter(None, (state.message, state.to_do)))
-            where = reverse("agent-environments", args=[root.slug]) if stops else ""
+            where = address_of("agent-environments", root.slug) if stops else ""
             yield Check(
                 code=state.code,
                 severity="error" if stops else "warning",
                 message=Wording(_("“{name}”: {message}"), {"name": tool.name, "message": sentences}),
-                where=where or (reverse("pin", args=[pin.agent.slug, pin.pk]) if pin else ""),
+                where=where or (address_of("pin", pin.agent.slug, pin.pk) if pin else ""),
                 about=tool.name,
                 accepted_by="designer" if stops else "",
             )
@@ -227,7 +226,7 @@ def _check_procedures(
     checked = checking.check_texts(node.agent, reader, texts, names, node.pins)
     is_clean = True
     for procedure in node.rows.procedures:
-        where = reverse("procedure", args=[node.agent.slug, procedure.slug])
+        where = address_of("procedure", node.agent.slug, procedure.slug)
         if procedure.pk in unsaved_procedures:
             template = _(
                 "“{procedure}” has changes that are not saved, so the release does not contain them. Save or "
@@ -250,7 +249,7 @@ def _check_procedures(
                 where=where,
                 accepted_by="designer" if is_error else "",
             )
-    where = reverse("procedure-list", args=[node.agent.slug])
+    where = address_of("procedure-list", node.agent.slug)
     for issue in checked.of_agent:
         yield Check(
             code=issue.code,

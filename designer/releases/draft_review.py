@@ -78,7 +78,7 @@ class DraftReview:
 
 def review_draft(agent: Agent, reader: User) -> DraftReview:
     """Review the draft. Tools of other agents are named as far as `reader` may see them."""
-    newest = agent.releases.order_by("-number").first()
+    newest = channels.newest_release(agent)
     tree = composition.trees([agent])[agent.pk]
     draft = composition.document(tree, number=composition.number_after(agent, newest.number if newest else 0))
     states = channels.states(agent)
@@ -139,7 +139,7 @@ def released_and_draft(agent: Agent) -> tuple[ReleaseDocument | None, ReleaseDoc
 def summary(agent: Agent) -> DraftSummary:
     draft = composition.draft(agent)
     live = channels.state(agent, channels.LIVE).release
-    newest = agent.releases.order_by("-number").first()
+    newest = channels.newest_release(agent)
     against = live or newest
     old = release_document.decode(against.document) if against else None
     return DraftSummary(

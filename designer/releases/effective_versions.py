@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 
+from core.compiled_queries import CompiledQuery, named_value
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Agent, EffectiveVersion, Release
@@ -41,7 +42,7 @@ class _History:
         self._names: defaultdict[int, set[str]] = defaultdict(set)
         # The tools of newest rows as far as they were needed, never whole documents.
         self._shown: dict[NumberedToolKey, ReleasedTool] = {}
-        for row in EffectiveVersion.objects.filter(agent=agent).order_by("pk"):
+        for row in _VERSIONS.rows(agent=agent):
             self._note(row)
         for pk in unread:
             self._add(Release.objects.only("agent_id", "number", "document").get(pk=pk))
@@ -127,14 +128,33 @@ def _find_unread(agent: int, after: int) -> tuple[list[int], int]:
     """Return the ids of the releases after `after` that are not numbered, in order, and the newest row's
     id.
     """
-    rows = EffectiveVersion.objects.filter(agent=agent)
-    last = rows.aggregate(pk=Max("pk"), number=Max("release__number"))
-    newest = last["pk"] or 0
+    ((newest, number),) = _NEWEST.rows(agent=agent) or [(0, 0)]
     cached_newest, cached_release = _progress.get(agent, (0, 0))
     if cached_newest == newest:
         after = max(after, cached_release)
-    releases = Release.objects.filter(agent=agent, number__gt=last["number"] or 0, pk__gt=after)
-    return list(releases.order_by("pk").values_list("pk", flat=True)), newest
+    return [pk for (pk,) in _UNREAD.rows(agent=agent, number=number, after=after)], newest
+
+
+_VERSIONS: CompiledQuery[EffectiveVersion] = CompiledQuery(
+    lambda: EffectiveVersion.objects.filter(agent=named_value("agent")).order_by("pk")
+)
+_NEWEST: CompiledQuery[tuple[int, int]] = CompiledQuery(
+    lambda: (
+        EffectiveVersion.objects.filter(agent=named_value("agent"))
+        .values("agent")
+        .values_list(Max("pk"), Max("release__number"))
+        .order_by()
+    )
+)
+_UNREAD: CompiledQuery[tuple[int]] = CompiledQuery(
+    lambda: (
+        Release.objects.filter(
+            agent=named_value("agent"), number__gt=named_value("number"), pk__gt=named_value("after")
+        )
+        .order_by("pk")
+        .values_list("pk")
+    )
+)
 
 
 def _cache_progress(agent: int, newest: int, release: int) -> None:

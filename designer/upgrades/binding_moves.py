@@ -118,11 +118,11 @@ def make_default(
     """
     agent = agents.lock_agent(environment.agent)
     pins = bound_tools.pins_of(agent)
-    earlier_checks = _read_checks(agent, pins, [obstacles.default_place(agent)])
+    earlier_checks = _read_checks(agent, pins, [bound_tools.default_place(agent.pk)])
     environment = environments.make_default(
         environment, actor=actor, is_default=is_default, reason=acceptance.reason
     )
-    checks = _read_checks(agent, pins, [obstacles.default_place(agent)])
+    checks = _read_checks(agent, pins, [bound_tools.default_place(agent.pk)])
     _refuse_failed([check for check in checks if check not in earlier_checks], actor, acceptance)
     return environment
 

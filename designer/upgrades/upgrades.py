@@ -90,6 +90,8 @@ def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
     They are published with the agent, so a break in one breaks the release.
     """
     sub_agents = [row for row in agents.with_all_below([agent])[agent.pk] if row.pk != agent.pk]
+    if not sub_agents:
+        return {}
     visible = set(Agent.objects.active().visible_to(reader).filter(pk__in=[row.pk for row in sub_agents]))
     upgrades_by_agent: dict[Agent, list[Upgrade]] = {row: [] for row in sub_agents if row in visible}
     for upgrade in to_current(read_behind(upgrades_by_agent)) if upgrades_by_agent else ():

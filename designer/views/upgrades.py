@@ -54,7 +54,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
     position = next((i for i, row in enumerate(upgrade_list, start=1) if row.pin.pk == selected), "")
     page = page_of(upgrade_list, str(position) or request.GET.get("changes", ""), size=PAGE_SIZE)
     earlier_versions = {row.pin: row for row in _parse_moves(request.GET.getlist("back"))}
-    moved = agent.pins.live().filter(pk__in=earlier_versions).select_related("version", "tool")
+    moved = agent.pins.live().filter(pk__in=earlier_versions) if earlier_versions else ()
     context = {
         "agent": agent,
         "upgrades": upgrade_list,
@@ -176,9 +176,11 @@ def _rank(upgrade: Upgrade) -> tuple[bool, int]:
 def _refused_move(request: HttpRequest, agent: Agent) -> dict[str, Any] | None:
     """Return the move of a binding that failed its checks, which a user may repeat with a reason."""
     codes = request.GET.getlist("accept")
+    if not codes:
+        return None
     version = ActivityVersion.objects.filter(pk=number(request.GET.get("version", ""))).first()
     wanted_pin = number(request.GET.get("refused", ""))
-    pin = next((pin for pin in bound_tools.pins_of(agent) if pin.pk == wanted_pin), None) if codes else None
+    pin = next((pin for pin in bound_tools.pins_of(agent) if pin.pk == wanted_pin), None)
     if pin is None or version is None:
         return None
     return {"pin": pin, "version": version, "environment": request.GET.get("environment", ""), "codes": codes}
