@@ -172,6 +172,21 @@ CASES: dict[str, dict[str, Any]] = {
     "many values and a pattern": _input({"enum": [f"v{n}" for n in range(50000)], "pattern": "^w"}),
     "large values": _input({"enum": [{"a": [n] * 3} for n in range(6000)], "not": {"required": ["a"]}}),
     "large examples": _input({"type": "object", "examples": [{"a": [n] * 3} for n in range(6000)]}),
+    "huge numbers": {
+        "type": "object",
+        "properties": {
+            keyword: {"type": kind, keyword: sign * 10**400}
+            for kind, keyword, sign in (
+                ("integer", "minimum", -1),
+                ("integer", "maximum", 1),
+                ("number", "exclusiveMaximum", 1),
+                ("string", "minLength", 1),
+                ("array", "minItems", 1),
+                ("integer", "multipleOf", 1),
+                ("integer", "default", 1),
+            )
+        },
+    },
     "dynamic references": {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$dynamicAnchor": "node",

@@ -1,7 +1,7 @@
 """Parts of a signature in words."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,9 @@ from core.readable_changes import is_structure, outline
 from protocols.signature import Annotations, Parameter
 
 register = template.Library()
+
+# Characters of all schemas on one page, and of one among many. Another page has the vendor's whole document.
+MAX_SOURCES, MIN_SOURCE = 60_000, 500
 
 CLAIMS = {
     "destructive": (gettext_lazy("Danger"), gettext_lazy("May destroy"), gettext_lazy("Does not destroy")),
@@ -95,6 +98,13 @@ def pretty_json(value: Any) -> SafeString:
     return shown(
         msgspec.json.format(value, indent=2) if isinstance(value, str) else _as_json(value, indent=2)
     )
+
+
+@register.filter
+def schema_source(schema: Any, parameters: Sequence[Any]) -> SafeString:
+    """The schema of one of the parameters that a page lists, cut where all together would be too long."""
+    source, longest = _as_json(schema, indent=2), max(MIN_SOURCE, MAX_SOURCES // len(parameters))
+    return shown(source if len(source) <= longest else f"{source[:longest]}\n…")
 
 
 def _as_json(value: Any, indent: int | None = None) -> str:

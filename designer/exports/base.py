@@ -378,7 +378,10 @@ def _fewer_arguments(name: str) -> Remark:
 
 
 def has_whole_bounds(parameter: Parameter) -> bool:
-    return all(bound is None or float(bound).is_integer() for bound in (parameter.min, parameter.max))
+    # An integer of 400 digits cannot become a float.
+    return not any(
+        isinstance(bound, float) and not bound.is_integer() for bound in (parameter.min, parameter.max)
+    )
 
 
 def lists_values(parameter: Parameter, limits: FormatLimits) -> bool:
