@@ -7,7 +7,7 @@ checks afterwards, any number of times, so that no crash and no concurrent grant
 
 import uuid
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import Http404
 from django.utils import timezone
@@ -57,7 +57,16 @@ def continue_calls(grant_id: uuid.UUID) -> None:
         end_user=grant.end_user, endpoint=grant.endpoint_id, state=GrantState.PENDING
     )
     pending_names = {printable(name, 300) for name in pending.values_list("provider", flat=True)}
-    for call in _find_waiting_calls(grant):
+    # A user may take an hour; to continue an older call would be a surprise.
+    user = grant.end_user
+    active = Q(status__in=ACTIVE_CALLS, queued_at__lte=grant.settled_at)
+    stopped = Q(
+        status=CallStatus.FINISHED, outcome="needs_authorization", finished_at__gt=Now() - grants.LIFE
+    )
+    waiting_calls = Call.objects.filter(active | stopped, resumes_when_granted=True, agent=user.agent)
+    waiting_calls = waiting_calls.filter(on_behalf_of=user.digest, tool__endpoint=grant.endpoint_id)
+    joined = ("version__tool__endpoint__vendor", "api_key__user", "requested_by")
+    for call in waiting_calls.order_by("pk").select_related(*joined):
         requested_names = {printable(ask.id, 300) for ask in call.decoded().asks}
         if call.is_active:
             needs_retry = True  # the user was faster than the process that runs the call
@@ -68,18 +77,6 @@ def continue_calls(grant_id: uuid.UUID) -> None:
                 needs_retry |= error.status in RETRIED_STATUSES
                 message = f"The call did not go on: {error.message}"
     rows.filter(opened_at=grant.opened_at).update(resumes=needs_retry, message=message[:300])
-
-
-def _find_waiting_calls(grant: UserGrant) -> QuerySet[Call]:
-    # A user may take an hour; to continue an older call would be a surprise.
-    user = grant.end_user
-    active = Q(status__in=ACTIVE_CALLS, queued_at__lte=grant.settled_at)
-    stopped = Q(
-        status=CallStatus.FINISHED, outcome="needs_authorization", finished_at__gt=Now() - grants.LIFE
-    )
-    rows = Call.objects.filter(active | stopped, resumes_when_granted=True, agent=user.agent)
-    rows = rows.filter(on_behalf_of=user.digest, tool__endpoint=grant.endpoint_id).order_by("pk")
-    return rows.select_related("version__tool__endpoint__vendor", "api_key__user", "requested_by")
 
 
 def _continue_call(call: Call) -> bool:

@@ -407,7 +407,16 @@ class CredentialDetail(GenericAPIView[Credential]):
         """Change the name or the details; the origin stays. Changing the OAuth client deletes its tokens."""
         values = valid_data(CredentialChange(data=request.data))
         row = self._row(pk)
-        changes = _changes(row, dict(values))
+        changes = dict(values)
+        # The operation takes the details of a client beside the others. REST nests them, because names would
+        # clash.
+        client = changes.pop("client", None)
+        is_oauth = clients.uses_oauth(row)
+        if client is not None and not is_oauth:
+            raise invalid(client="Only the kinds of OAuth take it.")
+        if is_oauth and (others := changes.keys() - {"name", "secret"}):
+            raise invalid(**dict.fromkeys(others, "Say this in “client”."))
+        changes |= client or {}
         credential_operations.update_credential(
             row, actor=person(request), expected=expected_state(request), **changes
         )
@@ -424,17 +433,6 @@ class CredentialDetail(GenericAPIView[Credential]):
     def _answer(self, pk: Any) -> Response:
         row = self._row(pk)
         return Response(CredentialOutput(row).data, headers=etag_of(sessions.facts(row)))
-
-
-def _changes(row: Credential, values: dict[str, Any]) -> dict[str, Any]:
-    # In the format of the operation. The details of a client are nested, because names would clash.
-    client = values.pop("client", None)
-    is_oauth = clients.uses_oauth(row)
-    if client is not None and not is_oauth:
-        raise invalid(client="Only the kinds of OAuth take it.")
-    if is_oauth and (others := values.keys() - {"name", "secret"}):
-        raise invalid(**dict.fromkeys(others, "Say this in “client”."))
-    return values | (client or {})
 
 
 class SignInOutput(serializers.Serializer[Any]):

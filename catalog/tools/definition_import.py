@@ -36,7 +36,17 @@ MAX_UNKNOWN_SHOWN = 20
 @long_transaction()
 def define_all(document: Any, *, actor: User) -> list[Tool]:
     """Create the tools. Raises DomainError with the faults of all tools by path."""
-    parts, faults = _parse_all(tools_in(document), is_composed=is_composed(document))
+    tools = tools_in(document)
+    has_composed_tools = is_composed(document)
+    parts: dict[int, Parts] = {}
+    faults: dict[str, str] = {}
+    for number, tool in enumerate(tools):
+        try:
+            parts[number] = _parse_tool(tool, is_composed=has_composed_tools)
+        except UnreadableItemError as error:
+            faults[_path_of(number)] = error.reason
+        except DomainError as error:
+            faults |= {_path_of(number, member): message for member, message in error.fields.items()}
     documents: dict[int, dict[str, Any]] = {}
     numbers_by_name: dict[str, int] = {}
     for number, tool_parts in parts.items():
@@ -92,19 +102,6 @@ def tools_in(document: Any) -> list[Any]:
         )
         raise DomainError("too_many_definitions", message, fields={"tools": message})
     return tools
-
-
-def _parse_all(tools: list[Any], *, is_composed: bool) -> tuple[dict[int, Parts], dict[str, str]]:
-    parts: dict[int, Parts] = {}
-    faults: dict[str, str] = {}
-    for number, tool in enumerate(tools):
-        try:
-            parts[number] = _parse_tool(tool, is_composed=is_composed)
-        except UnreadableItemError as error:
-            faults[_path_of(number)] = error.reason
-        except DomainError as error:
-            faults |= {_path_of(number, member): message for member, message in error.fields.items()}
-    return parts, faults
 
 
 def _parse_tool(tool: Any, *, is_composed: bool) -> Parts:

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from catalog.models import Tool, Vendor
+from catalog.models import Vendor
 from catalog.models.translations import TranslationOrigin
 from catalog.translations import files, languages, stored, tool_texts
 from catalog.translations.languages import find_language
@@ -156,11 +156,14 @@ def find_untranslated(run: TranslationRun) -> TextBatch:
     rows = files.tools_to_translate(run.vendor.slug).filter(pk__gt=run.after_tool).order_by("pk")
     tools = list(rows.select_related("current", "texts")[:TOOLS_AT_ONCE])
     for tool in tools:
-        missing = [
-            text
-            for text in _missing_texts(tool, run.language)
-            if text.digest not in refused and text.digest not in texts
-        ]
+        is_in_language = hasattr(tool, "texts") and tool.texts.language == run.language
+        if tool.current is None or is_in_language:
+            missing_texts = []
+        else:
+            missing_texts = tool_texts.texts_of(tool.current.decoded())
+            translations = stored.translations_of([text.digest for text in missing_texts], run.language)
+            missing_texts = [text for text in missing_texts if text.digest not in translations]
+        missing = [text for text in missing_texts if text.digest not in refused and text.digest not in texts]
         for text in missing:
             size = len(text.source) + sum(len(other.source) for other in texts.values())
             if texts and (len(texts) >= MAX_TEXTS or size > MAX_CHARACTERS):
@@ -168,15 +171,6 @@ def find_untranslated(run: TranslationRun) -> TextBatch:
             texts[text.digest] = text
         last, done = tool.pk, done + 1
     return TextBatch(list(texts.values()), last, done, is_last=len(tools) < TOOLS_AT_ONCE)
-
-
-def _missing_texts(tool: Tool, language: str) -> list[ToolText]:
-    is_in_language = hasattr(tool, "texts") and tool.texts.language == language
-    if tool.current is None or is_in_language:
-        return []
-    texts = tool_texts.texts_of(tool.current.decoded())
-    translations = stored.translations_of([text.digest for text in texts], language)
-    return [text for text in texts if text.digest not in translations]
 
 
 def _retry(run: TranslationRun, error: ProtocolError | InvalidReplyError) -> None:

@@ -118,7 +118,14 @@ def check(grant_id: uuid.UUID) -> None:
         return
     pause = min(PAUSE * GROWTH ** min(grant.checks, 20), MAX_PAUSE)
     try:
-        status = _request_status(grant)
+        with (
+            sessions.open_session(grant.endpoint, limits=LIMITS) as session,
+            session.at_url(grant.check_url) as session_at_url,
+        ):
+            document = strict_json.require_json(session_at_url.get(""))
+        status = document.get("status") if isinstance(document, dict) else None
+        if status not in ("pending", "completed", "failed"):
+            raise RefusedError("SHAPE", "The vendor reported a state that Pegboard does not know.")
     except (ProtocolError, DomainError) as error:
         retry_after = getattr(error, "retry_after", None) or 0.0
         _schedule_check(grant, max(pause, min(retry_after, 600.0)), error.message)
@@ -129,19 +136,6 @@ def check(grant_id: uuid.UUID) -> None:
         grants.settle(grant, GrantState.FAILED, "The vendor reports that it was not authorized.")
     else:
         grants.settle(grant, GrantState.COMPLETED, "The vendor reports that it is authorized.")
-
-
-def _request_status(grant: UserGrant) -> str:
-    """Return `pending`, `completed` or `failed`. Raises ProtocolError, DomainError."""
-    with (
-        sessions.open_session(grant.endpoint, limits=LIMITS) as session,
-        session.at_url(grant.check_url) as session_at_url,
-    ):
-        document = strict_json.require_json(session_at_url.get(""))
-    status = document.get("status") if isinstance(document, dict) else None
-    if status not in ("pending", "completed", "failed"):
-        raise RefusedError("SHAPE", "The vendor reported a state that Pegboard does not know.")
-    return str(status)
 
 
 def _schedule_check(grant: UserGrant, pause: float, message: str) -> None:

@@ -320,7 +320,13 @@ def _insert_call(call: Call, actor: User, *, why: str) -> None:
                 raise DomainError("ended_meanwhile", "The call ended before this step was made.", status=409)
             raise TooManyCallsError(maximum, owner)
         if call.thread_id is not None:
-            _take_turn(call.thread_id)
+            # Reserve the thread. Each run continues from the state that the last one left.
+            rows = Thread.objects.filter(pk=call.thread_id, removed_at=None)
+            if not rows.update(used_at=Now()):
+                raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
+            # The new call is one of them.
+            if Call.objects.filter(thread=call.thread_id, status__in=ACTIVE_CALLS).count() > 1:
+                raise ThreadBusyError
         if call.calls_back:
             callbacks.add(call, call.calls_back)
         if call.status == CallStatus.QUEUED:
@@ -337,16 +343,6 @@ def _first_lease(call: Call) -> timedelta:
         duration = max(duration, timedelta(seconds=call.deadline_seconds))
     queue.refuse_late(call, duration)
     return duration
-
-
-def _take_turn(thread: int) -> None:
-    """Reserve the thread. Each run continues from the state that the last one left."""
-    rows = Thread.objects.filter(pk=thread, removed_at=None)
-    if not rows.update(used_at=Now()):
-        raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
-    # The new call is one of them.
-    if Call.objects.filter(thread=thread, status__in=ACTIVE_CALLS).count() > 1:
-        raise ThreadBusyError
 
 
 _LOCK_KEY = "SELECT 1 FROM people_apitoken WHERE id = %s FOR NO KEY UPDATE"

@@ -134,9 +134,13 @@ class MockEditor(ActivityEditor):
         mock = cast(Mock, draft.config)
         match act.split("-"):
             case ["example"]:
-                example = ExampleAnswer(
-                    outputs=_generate_outputs(mock, signature_of(draft.interface, callees))
-                )
+                signature = signature_of(draft.interface, callees)
+                seed = mock.seed if isinstance(mock.seed, int) else 0
+                try:
+                    outputs = answers.made_up(Mock(seed=seed), signature, {}) if signature else {}
+                except UnmetSchemaError:
+                    outputs = {}
+                example = ExampleAnswer(outputs=outputs)
                 mock = msgspec.structs.replace(mock, examples=(*mock.examples, example))
             case ["situation", name] if name in KINDS:
                 added = cast(Any, KINDS[name](switch=True))
@@ -284,7 +288,15 @@ def _fields_can_represent(value: Any, parameters: Sequence[Parameter]) -> bool:
 def _parse_values(data: Posted, id_: str, parameters: Sequence[Parameter]) -> Any:
     """Return the values of one JSON field, or of a field for each parameter, whichever the page has."""
     if id_ in data:
-        return _parse_object(data[id_])
+        # A text that contains no object stays a text.
+        object_text = data[id_]
+        if not object_text.strip():
+            return {}
+        try:
+            value = strict_json.loads(object_text.encode(errors="surrogatepass"))
+        except ProtocolViolationError:
+            return object_text
+        return value if isinstance(value, dict) else object_text
     values = {}
     for index, parameter in enumerate(parameters):
         if text := data.get(f"{id_}-{index}", "").replace("\r\n", "\n"):
@@ -310,22 +322,3 @@ def _parse_situations(data: Posted, signature: Signature | None) -> Iterable[dic
         # The page shows default values, which are not stored.
         values = {member: value for member, value in values.items() if defaults[member] != value}
         yield {**values, "name": name, **({"switch": switch == "on"} if switch in ("on", "off") else {})}
-
-
-def _parse_object(text: str) -> Any:
-    """Return the JSON object in a text, or the text itself if it contains none."""
-    if not text.strip():
-        return {}
-    try:
-        value = strict_json.loads(text.encode(errors="surrogatepass"))
-    except ProtocolViolationError:
-        return text
-    return value if isinstance(value, dict) else text
-
-
-def _generate_outputs(mock: Mock, signature: Signature | None) -> dict[str, Any]:
-    seed = mock.seed if isinstance(mock.seed, int) else 0
-    try:
-        return answers.made_up(Mock(seed=seed), signature, {}) if signature else {}
-    except UnmetSchemaError:
-        return {}

@@ -125,7 +125,20 @@ def fork_program(
     with open_log(log) as output:
 
         def run() -> None:
-            _become_child(name, parent, mask, output.fileno(), pass_fds)
+            os.setsid()
+            for number in STOP_SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            # `ps -o comm` and `top` show it. The command line remains that of the parent.
+            ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+            die_with_parent(parent, signal.SIGTERM)
+            for target in (1, 2):
+                os.dup2(output.fileno(), target)
+            # The lock of the data directory and the sockets of other children would stay open otherwise.
+            for descriptor in map(int, os.listdir("/proc/self/fd")):
+                if descriptor > 2 and descriptor not in pass_fds:
+                    with suppress(OSError):  # the directory's own, closed by now
+                        os.close(descriptor)
             os.environ.clear()
             os.environ.update(env)
             os.environ["CELERY_SKIP_CHECKS"] = "1"  # `load_product` has run them
@@ -141,22 +154,3 @@ def fork_program(
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return ForkedProcess(process)
-
-
-def _become_child(
-    name: str, parent: int, mask: set[int | signal.Signals], output: int, pass_fds: Sequence[int]
-) -> None:
-    os.setsid()
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    # `ps -o comm` and `top` show it. The command line remains that of the parent.
-    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
-    die_with_parent(parent, signal.SIGTERM)
-    for target in (1, 2):
-        os.dup2(output, target)
-    # The lock of the data directory and the sockets of other children would stay open otherwise.
-    for descriptor in map(int, os.listdir("/proc/self/fd")):
-        if descriptor > 2 and descriptor not in pass_fds:
-            with suppress(OSError):  # the directory's own, closed by now
-                os.close(descriptor)

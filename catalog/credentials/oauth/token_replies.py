@@ -108,7 +108,14 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
         raise _odd("TOKEN_TEXT", host, f"sent a “{name}” that cannot be one")
     access = Secret(str(value))
     notes = [*token_reply.notes]
-    refresh = _refresh_token(members, notes)
+    stated_refresh = members.get("refresh_token")
+    if stated_refresh in (None, ""):  # some servers write "" where they mean none
+        refresh = None
+    elif not _is_token(stated_refresh):
+        notes.append("sent a “refresh_token” that cannot be one, so there is nothing to renew the token with")
+        refresh = None
+    else:
+        refresh = Secret(str(stated_refresh))
     seconds = _seconds(members, notes)
     scope = _scope(members, notes)
     note = f"{host} {', '.join(notes)}."[:MAX_NOTE_LENGTH] if notes else ""
@@ -149,16 +156,6 @@ def in_words(host: str, error: str, words: str) -> ProtocolError:
 
 def _is_token(value: object) -> bool:
     return isinstance(value, str) and bool(_TOKEN.fullmatch(value)) and len(value) <= MAX_TOKEN_LENGTH
-
-
-def _refresh_token(members: Mapping[str, Any], notes: list[str]) -> Secret | None:
-    value = members.get("refresh_token")
-    if value in (None, ""):  # some servers write "" where they mean none
-        return None
-    if not _is_token(value):
-        notes.append("sent a “refresh_token” that cannot be one, so there is nothing to renew the token with")
-        return None
-    return Secret(str(value))
 
 
 def _seconds(members: Mapping[str, Any], notes: list[str]) -> int | None:

@@ -49,21 +49,7 @@ def subscribe(
     Each vendor counts as a call of the key. The subscriptions end with `stack`.
     """
     updates = ResourceUpdates([])
-    for endpoint, addresses in _addresses_by_endpoint(served_release, items, uris).items():
-        # A key that may not run tools gets no updates. A vendor that does not answer costs its own resources.
-        with suppress(DomainError, ProtocolError):
-            served_release.spend_a_call()
-            session = stack.enter_context(sessions.open_session(endpoint, limits=_LIMITS))
-            give_back()
-            subscription = endpoint.speak().subscribe(session, addresses, STREAM_SECONDS)
-            updates.subscriptions.append(stack.enter_context(subscription))
-    return updates
-
-
-def _addresses_by_endpoint(
-    served_release: ServedRelease, items: Sequence[ContextItem], uris: Iterable[str]
-) -> dict[Endpoint, list[str]]:
-    addresses: dict[Endpoint, list[str]] = defaultdict(list)
+    addresses_by_endpoint: dict[Endpoint, list[str]] = defaultdict(list)
     for uri in uris:
         resource, released = find_resource(items, uri), load_sealed_release(served_release.release)
         item = released.context_item(resource.name, served_release.sub_agent) if resource else None
@@ -74,5 +60,13 @@ def _addresses_by_endpoint(
         with suppress(DomainError):
             version = released_version(item)
             checks.refuse_unfit(version, checks.review_states(version), runtime)
-            addresses[version.tool.endpoint].append(uri)
-    return addresses
+            addresses_by_endpoint[version.tool.endpoint].append(uri)
+    for endpoint, addresses in addresses_by_endpoint.items():
+        # A key that may not run tools gets no updates. A vendor that does not answer costs its own resources.
+        with suppress(DomainError, ProtocolError):
+            served_release.spend_a_call()
+            session = stack.enter_context(sessions.open_session(endpoint, limits=_LIMITS))
+            give_back()
+            subscription = endpoint.speak().subscribe(session, addresses, STREAM_SECONDS)
+            updates.subscriptions.append(stack.enter_context(subscription))
+    return updates
