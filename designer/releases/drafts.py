@@ -8,13 +8,12 @@ each time, is the same: so code that changes an agent need not report it, and no
 import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 from django.db import connection
+from django.db.models import QuerySet
 
 from catalog.rules import retries
-from core.compiled_queries import CompiledQuery
 from core.consistent_read import one_moment
 from designer.agents import transfers
 from designer.exports import document as release_document
@@ -22,8 +21,8 @@ from designer.models import Agent, Draft, Release
 from designer.procedures import references, rendering, vocabulary
 from designer.releases import composition
 from designer.signatures import effective, model_names, words
-from people.models import Role, User
-from people.permissions import any_user
+from people.models import User
+from people.permissions import QueryByRole
 from protocols import base, signature
 
 BATCH_SIZE = 100
@@ -67,16 +66,19 @@ def with_is_changed(agents: Iterable[Agent]) -> list[Agent]:
 
 def agents_visible_to(user: User, *, is_archived: bool = False) -> list[Agent]:
     """Return the agents of the user's teams by name, with counts, `is_changed` and their teams."""
-    rows = _visible_agents(user.role, is_archived).rows(user=user.pk)
+    rows = (_ARCHIVED_AGENTS if is_archived else _ACTIVE_AGENTS).rows(user)
     return with_is_changed(sorted(rows, key=lambda agent: (agent.name.casefold(), agent.pk)))
 
 
-@cache
-def _visible_agents(role: Role, is_archived: bool) -> CompiledQuery[Agent]:
-    rows = Agent.objects.live().filter(archived_at__isnull=not is_archived)
-    agents = rows.visible_to(any_user(role)).with_counts()
-    # The caller sorts: the server would sort whole rows with descriptions, and need disk space.
-    return CompiledQuery(agents.select_related("team").order_by())
+def _agent_rows(user: User) -> QuerySet[Agent]:
+    # The reader sorts: the server would sort whole rows with descriptions, and need disk space.
+    return Agent.objects.live().visible_to(user).with_counts().select_related("team").order_by()
+
+
+_ACTIVE_AGENTS: QueryByRole[Agent] = QueryByRole(lambda user: _agent_rows(user).filter(archived_at=None))
+_ARCHIVED_AGENTS: QueryByRole[Agent] = QueryByRole(
+    lambda user: _agent_rows(user).filter(archived_at__isnull=False)
+)
 
 
 class _StoredResult(NamedTuple):

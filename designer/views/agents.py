@@ -1,5 +1,4 @@
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 from django.contrib import messages
@@ -8,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import named_value
 from designer.agents import agent_budgets, agent_vendors, agents
 from designer.files import agent_copies
 from designer.forms.agents import AgentEditForm, CopyAgentForm, NewAgentForm, TokenLimitForm
@@ -22,7 +21,7 @@ from designer.views.chosen_agent import find_agent
 from people import teams
 from people.forms import show_errors
 from people.models import Role
-from people.permissions import any_user, person, requires, requires_post
+from people.permissions import QueryByRole, person, requires, requires_post
 
 PARTS_SHOWN = 11
 
@@ -62,7 +61,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
 @requires(Role.VIEWER)
 def agent(request: HttpRequest, slug: str) -> HttpResponse:
     user = person(request)
-    rows = _agents_with_counts(Role(user.role)).rows(slug=slug, user=user.pk)
+    rows = _AGENT_WITH_COUNTS.rows(user, slug=slug)
     if not rows:
         raise Http404
     row = rows[0]
@@ -102,10 +101,15 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/agent.html", context)
 
 
-@cache
-def _agents_with_counts(role: Role) -> CompiledQuery[Agent]:
-    rows = Agent.objects.live().visible_to(any_user(role)).with_counts().filter(slug=named_value("slug"))
-    return CompiledQuery(rows.select_related("parent", "team", "token_limit"))
+_AGENT_WITH_COUNTS: QueryByRole[Agent] = QueryByRole(
+    lambda user: (
+        Agent.objects.live()
+        .visible_to(user)
+        .with_counts()
+        .filter(slug=named_value("slug"))
+        .select_related("parent", "team", "token_limit")
+    )
+)
 
 
 @requires(Role.DESIGNER)

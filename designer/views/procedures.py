@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,7 +21,7 @@ from catalog.search.tool_query import Query
 from catalog.templatetags.display import cut_short
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import named_value
 from core.errors import DomainError
 from core.readable_changes import ReadableChange, describe_change
 from designer.agents import agent_vendors
@@ -40,7 +39,7 @@ from designer.views import agent_panes
 from designer.views.chosen_agent import find_agent
 from people.audit import edit_conflicts
 from people.models import Role, User
-from people.permissions import any_user, person, requires, requires_post
+from people.permissions import QueryByRole, person, requires, requires_post
 from protocols.signature import Parameter
 
 # Another user's draft that is older than this is no sign that the user is at work.
@@ -468,15 +467,16 @@ def _state_of(row: Procedure, number: int) -> str:
 
 
 def _procedure(request: HttpRequest, slug: str, procedure: str) -> Procedure:
-    user = person(request)
-    rows = _visible_procedures(Role(user.role)).rows(agent=slug, procedure=procedure, user=user.pk)
-    if rows:
+    if rows := _PROCEDURE.rows(person(request), agent=slug, procedure=procedure):
         return rows[0]
     raise Http404
 
 
-@cache
-def _visible_procedures(role: Role) -> CompiledQuery[Procedure]:
-    rows = Procedure.objects.live().visible_to(any_user(role))
-    rows = rows.filter(agent__slug=named_value("agent"), slug=named_value("procedure"))
-    return CompiledQuery(rows.select_related("agent__team", "agent__parent", "updated_by"))
+_PROCEDURE: QueryByRole[Procedure] = QueryByRole(
+    lambda user: (
+        Procedure.objects.live()
+        .visible_to(user)
+        .filter(agent__slug=named_value("agent"), slug=named_value("procedure"))
+        .select_related("agent__team", "agent__parent", "updated_by")
+    )
+)

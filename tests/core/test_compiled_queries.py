@@ -9,7 +9,7 @@ from core.compiled_queries import CompiledQuery, named_keys, named_value
 from designer.models import Agent, Pin
 from people import teams
 from people.models import Role, User
-from people.permissions import any_user
+from people.permissions import QueryByRole
 from tests.factories import make_agent, make_pin, make_user
 
 pytestmark = pytest.mark.django_db
@@ -78,7 +78,7 @@ def test_it_shows_each_user_what_their_role_and_teams_let_them_see():
         team = teams.create_team(actor=admin, name=agent.slug)
         teams.add_member(team, actor=admin, user=member)
         Agent.objects.filter(pk=agent.pk).update(team=team)
-    compiled = {role: CompiledQuery(Agent.objects.visible_to(any_user(role))) for role in Role}
+    query = QueryByRole(Agent.objects.visible_to)
 
     for user, visible_agents in (
         (admin, {own_agent, others}),
@@ -86,7 +86,7 @@ def test_it_shows_each_user_what_their_role_and_teams_let_them_see():
         (viewer, {others}),
         (designer, {own_agent}),
     ):
-        assert set(compiled[Role(user.role)].rows(user=user.pk)) == visible_agents
+        assert set(query.rows(user)) == visible_agents
 
 
 def test_every_thread_reads_on_a_connection_of_its_own():
