@@ -249,9 +249,7 @@ class _RequestedCall:
 
     def map_arguments(self, tool: ReleasedTool, version: ToolVersion) -> dict[str, Any]:
         """Return the arguments by the vendor's names, with the configuration. Raises ArgumentsError."""
-        vendor_arguments = names.map_to_vendor(
-            tool.signature, version.decoded(), self.request.arguments, self.request.format_
-        )
+        vendor_arguments = names.map_to_vendor(tool.signature, self.request.arguments, self.request.format_)
         configuration = self.request.configuration
         if configuration is None:
             return vendor_arguments

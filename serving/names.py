@@ -27,9 +27,7 @@ from serving.released_documents import derive_from_tool, wires
 DOES_NOT_FIT = "does not fit together with the other inputs"
 
 
-def map_to_vendor(
-    tool: Effective, signature: Signature, arguments: Mapping[str, Any], format_: str = ""
-) -> dict[str, Any]:
+def map_to_vendor(tool: Effective, arguments: Mapping[str, Any], format_: str = "") -> dict[str, Any]:
     """Return the arguments by the vendor's names, with the presets. Raises ArgumentsError if they do not fit.
 
     They have to fit the schema that the caller saw: that of its format, or the common base of all formats.

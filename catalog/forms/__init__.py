@@ -167,7 +167,19 @@ class CredentialDetailsForm(OperationForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name, detail in kinds.DETAILS.items():
-            self.fields[name] = _detail_field(detail)
+            options: dict[str, Any] = {
+                "required": False,  # the operation checks the details of the chosen kind
+                "label": detail.label,
+                "help_text": detail.help,
+                "initial": detail.initial,
+            }
+            if detail.is_number:
+                self.fields[name] = forms.IntegerField(
+                    min_value=detail.minimum, max_value=detail.maximum, **options
+                )
+            else:
+                widget = forms.Textarea(attrs={"rows": 6, "class": "mono"}) if detail.is_long else None
+                self.fields[name] = forms.CharField(max_length=detail.max_length, widget=widget, **options)
         self.order_fields(self.field_order)
 
     def credential_kinds(self) -> Iterator[tuple[str, list[tuple[Detail, BoundField]]]]:
@@ -177,19 +189,6 @@ class CredentialDetailsForm(OperationForm):
 
     def details(self) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in kinds.DETAILS}
-
-
-def _detail_field(detail: Detail) -> forms.Field:
-    options: dict[str, Any] = {
-        "required": False,  # the operation checks the details of the chosen kind
-        "label": detail.label,
-        "help_text": detail.help,
-        "initial": detail.initial,
-    }
-    if detail.is_number:
-        return forms.IntegerField(min_value=detail.minimum, max_value=detail.maximum, **options)
-    widget = forms.Textarea(attrs={"rows": 6, "class": "mono"}) if detail.is_long else forms.TextInput
-    return forms.CharField(max_length=detail.max_length, widget=widget, **options)
 
 
 class CredentialChangeForm(CredentialDetailsForm, ModelOperationForm):

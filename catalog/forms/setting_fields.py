@@ -53,19 +53,16 @@ class DocumentField(forms.MultiValueField):
 
     def compress(self, data_list: list[Any]) -> str:
         file, text = data_list or (None, "")
-        return _decode_file(file) if file else text or ""
-
-
-def _decode_file(file: Any) -> str:
-    if file.size > MAX_DOCUMENT_BYTES:
-        raise forms.ValidationError(
-            _("The file is larger than {maximum} MB.").format(maximum=MAX_DOCUMENT_BYTES // 1024**2)
-        )
-    try:
-        text: str = file.read().decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        raise forms.ValidationError(_("The file is not a text in UTF-8.")) from exc
-    return text
+        if not file:
+            return text or ""
+        if file.size > MAX_DOCUMENT_BYTES:
+            raise forms.ValidationError(
+                _("The file is larger than {maximum} MB.").format(maximum=MAX_DOCUMENT_BYTES // 1024**2)
+            )
+        try:
+            return str(file.read().decode("utf-8-sig"))
+        except UnicodeDecodeError as exc:
+            raise forms.ValidationError(_("The file is not a text in UTF-8.")) from exc
 
 
 def setting_field(setting: Setting) -> forms.Field:

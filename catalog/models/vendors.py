@@ -304,7 +304,11 @@ class Endpoint(models.Model):
             for name, text in values.items()
             if name in self._document_names() and isinstance(text, str)
         }
-        self.settings = values | {name: _receipt(text) for name, text in self.unsaved_documents.items()}
+        documents = {name: text.encode() for name, text in self.unsaved_documents.items()}
+        self.settings = values | {
+            name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for name, content in documents.items()
+        }
 
     def documents(self) -> dict[str, str]:
         """The texts that its settings name by their size and digest."""
@@ -354,8 +358,3 @@ class EndpointDocument(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.endpoint}"
-
-
-def _receipt(text: str) -> dict[str, Any]:
-    content = text.encode()
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

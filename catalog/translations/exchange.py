@@ -44,7 +44,10 @@ class FileContents:
         if not translation.strip():
             return
         try:
-            digest = _check_digest(digest.strip().lower()) if digest.strip() else digest_of(source)
+            digest = digest.strip().lower() or digest_of(source)
+            if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+                message = _("The digest of this line has been changed. Leave it as it was exported.")
+                raise DomainError("invalid", message)
             text = normalize_translation(translation)
         except DomainError as error:
             self.refuse(line, next(iter(error.fields.values()), error.message))
@@ -59,14 +62,6 @@ class FileContents:
     def refuse(self, line: int, message: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(FileProblem(line, message))
-
-
-def _check_digest(digest: str) -> str:
-    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-        raise DomainError(
-            "invalid", _("The digest of this line has been changed. Leave it as it was exported.")
-        )
-    return digest
 
 
 def too_large() -> DomainError:

@@ -4,7 +4,7 @@ What is true now comes from the database, each figure from an index or a small t
 from the counters that all processes share (core/metrics.py).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -60,18 +60,15 @@ class Metrics(APIView):
         return Role.VIEWER if self.request.auth else Role.ADMIN
 
     def get(self, request: Request) -> HttpResponse:
-        return HttpResponse("\n".join(_lines()) + "\n", content_type="text/plain; version=0.0.4")
-
-
-def _lines() -> Iterator[str]:
-    for name, help_text, label, figures in GAUGES:
-        yield f"# HELP {name} {help_text}"
-        yield f"# TYPE {name} gauge"
-        labels = (label,) if label else ()
-        for value, figure in figures().items():
-            yield f"{name}{metrics.braces(labels, (value,) if label else ())} {figure:g}"
-    with suppress(redis.RedisError):  # pegboard_broker_up reports it
-        yield from metrics.lines()
+        lines = []
+        for name, help_text, label, figures in GAUGES:
+            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge"]
+            labels = (label,) if label else ()
+            for value, figure in figures().items():
+                lines.append(f"{name}{metrics.braces(labels, (value,) if label else ())} {figure:g}")
+        with suppress(redis.RedisError):  # pegboard_broker_up reports it
+            lines += metrics.lines()
+        return HttpResponse("\n".join(lines) + "\n", content_type="text/plain; version=0.0.4")
 
 
 def _count_by(rows: QuerySet[Any], column: str) -> dict[str, float]:
