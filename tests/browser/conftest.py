@@ -39,6 +39,8 @@ def open_browser(chromium: Browser, live_server: LiveServer) -> Iterator[Open]:
             **{"base_url": live_server.url, "viewport": DESKTOP, "reduced_motion": "reduce"} | options
         )
         context.set_default_timeout(10_000)
+        # The first page of a process compiles its templates, or the document of the API reference.
+        context.set_default_navigation_timeout(30_000)
         if role:
             context.add_cookies([_cookie(live_server, settings.SESSION_COOKIE_NAME, _session(role))])
         if theme:
