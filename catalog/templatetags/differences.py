@@ -97,8 +97,9 @@ def change_head(change: ReadableChange, hides_effects: object = False) -> SafeSt
         unknown = "unknown" if len(change.call_effects) > 1 else ""
         arrow = ' <span class="faint">→</span>' if number == len(change.call_effects) - 1 else ""
         parts.append(f"{effect_word(cast(CallEffect, name), unknown)}{arrow} ")
-    tone_of_sentence = ' class="muted"' if change.subject else ""
-    parts.append(f"<span{tone_of_sentence}>{shown(change.sentence)}</span>")
+    if change.sentence:
+        tone_of_sentence = ' class="muted"' if change.subject else ""
+        parts.append(f"<span{tone_of_sentence}>{shown(change.sentence)}</span>")
     if change.tokens is not None:
         words = ngettext("%(tokens)s token", "%(tokens)s tokens", change.tokens)
         parts.append(f' <span class="faint small nowrap">{words % {"tokens": signed(change.tokens)}}</span>')
