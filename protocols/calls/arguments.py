@@ -59,7 +59,9 @@ def find_problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[st
     if any(len(fault.path) == 1 for fault in faults):
         # An error in one input is usually the cause of an error in the whole.
         by_name.pop(TOGETHER, None)
-    return reasons | {name: "; ".join(texts[:MAX_REASONS]) for name, texts in by_name.items()}
+    return reasons | {
+        name: "; ".join([*dict.fromkeys(texts)][:MAX_REASONS]) for name, texts in by_name.items()
+    }
 
 
 def value_problem(parameter: Parameter, value: object, schema_rest: Mapping[str, Any]) -> str:

@@ -195,8 +195,9 @@ def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -
     else:
         changes += comparer.compare_parts(path, _steps_to(old), _steps_to(new))
     yield from changes
-    is_unseen = None not in (old.schema, new.schema) and comparer.are_same_to_readers
-    if not (changes or is_unseen or (old == new and _same_values((old,), (new,)))):
+    if changes or (old == new and _same_values((old,), (new,))):
+        return
+    if None in (old.schema, new.schema) or not comparer.are_same_to_readers:
         before, after = json_schema.write_parameter(old), json_schema.write_parameter(new)
         yield change([*path, "schema"], "changed", "cosmetic", before, after)
 
