@@ -30,6 +30,10 @@ class Encoder(ABC):
     def usage(self) -> Usage:
         return Usage()
 
+    def rate_chore(self, vector: Vectors) -> float | None:
+        """Return how much a question reads like a chore: negative for one to software, None if not known."""
+        return None
+
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector of length 1 for each text. Raises EncoderError."""
@@ -51,13 +55,14 @@ class Comparison:
     def find_nearest(self, request: FindNearest) -> Similarities:
         texts = [request.text, request.rephrased] if request.rephrased else [request.text]
         vectors = self._encoder.encode(texts)
+        chore = self._encoder.rate_chore(vectors[0])
         with self._lock:
             nearest = self.file.nearest(vectors[-1], request.endpoints, request.limit)
             others = self.file.cosines(vectors[0], request.tools)
             if not request.rephrased:
-                return Similarities(nearest, others)
+                return Similarities(nearest, others, chore=chore)
             rephrased = nearest | self.file.cosines(vectors[1], request.tools)
-            return Similarities(self.file.cosines(vectors[0], list(nearest)), others, rephrased)
+            return Similarities(self.file.cosines(vectors[0], list(nearest)), others, rephrased, chore)
 
     def store(self, request: StoreTexts) -> None:
         vectors = self._encoder.encode(request.texts)

@@ -71,11 +71,13 @@ class Similarities(msgspec.Struct, frozen=True, tag="similarities"):
     """Cosines by tool: of the nearest tools, best first, and of the requested tools.
 
     rephrased: of all these tools with the rephrased question; empty if there was none.
+    chore: how much the question reads like work done by hand, None if the model cannot tell.
     """
 
     nearest: dict[int, float]
     others: dict[int, float]
     rephrased: dict[int, float] = {}
+    chore: float | None = None
 
 
 class Loading(msgspec.Struct, frozen=True, tag="loading"):

@@ -14,9 +14,11 @@ from catalog.search.cosines import Cosines
 from catalog.search.engines import Candidate, Reader
 from catalog.search.fit import (
     FIRST,
+    MAX_CHORE,
     Concept,
     FitFeatures,
     Reasons,
+    Sources,
     find_reasons,
     fits_badly,
     share_of,
@@ -95,7 +97,12 @@ class Ranking:
             ranker.has_whole_name(self._find_features(self.question, hit.tool)) for hit in first
         ):
             return False
-        return not first or fits_badly(self.find_fit(), has_meanings=bool(self.cosines.typed))
+        if not first:
+            return True
+        sources: Sources = "words"
+        if self.cosines.typed:
+            sources = "meanings" if self.cosines.chore is None else "chores"
+        return fits_badly(self.find_fit(), sources)
 
     def find_fit(self) -> FitFeatures:
         """Return how well the first tools answer the question."""
@@ -118,6 +125,7 @@ class Ranking:
             length=min(len(self.question.concepts), MAX_LENGTH) / ranker.MAX_CONCEPTS,
             unmatched=sum(1 for concept in concepts if not (concept.terms or concept.groups)),
             grouped=sum(1 for concept in concepts if concept.groups) / max(len(concepts), 1),
+            chore=min(max(self.cosines.chore or 0.0, -MAX_CHORE), MAX_CHORE),
         )
 
     def _find_features(self, question: RankedQuestion, tool: int) -> Features:

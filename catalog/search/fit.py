@@ -3,7 +3,8 @@
 A question wants several things, one for each of its words that means something. A tool has a thing by the
 word itself, by another verb for the same act, or by a group of everyday words.
 
-`data/fit.json` has the weights that decide whether a question has an answer, with and without meanings.
+`data/fit.json` has the weights that decide whether a question has an answer: by words, with meanings, and
+with meanings of a model that can tell chores from questions to software.
 `benchmarks/train_fit.py` makes the file.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -57,6 +58,10 @@ class Reasons:
 
 # A meaning so close is a good fit, whatever else.
 CLOSE = 0.7
+# More certainty decides nothing more.
+MAX_CHORE = 4.0
+# What the features of a question are known from.
+Sources = Literal["words", "meanings", "chores"]
 
 
 class FitFeatures(NamedTuple):
@@ -70,6 +75,8 @@ class FitFeatures(NamedTuple):
     length: the number of concepts, as a part of eight.
     unmatched: the number of words that no tool has.
     grouped: the part of the concepts that are everyday words of a trade.
+    chore: how much the question reads like work done by hand, from -4 to 4. "Sweep the warehouse" has the
+    words of a trade, and no tool sweeps.
     """
 
     share: float = 0.0
@@ -80,6 +87,7 @@ class FitFeatures(NamedTuple):
     length: float = 0.0
     unmatched: float = 0.0
     grouped: float = 0.0
+    chore: float = 0.0
 
 
 def find_reasons(
@@ -123,9 +131,9 @@ def shipped_weights() -> dict[str, dict[str, float]]:
     return msgspec.json.decode(WEIGHTS.read_bytes(), type=dict[str, dict[str, float]])
 
 
-def fits_badly(features: FitFeatures, *, has_meanings: bool) -> bool:
+def fits_badly(features: FitFeatures, sources: Sources) -> bool:
     """Return whether none of the first tools answers the question well."""
-    weights = shipped_weights()["meanings" if has_meanings else "words"]
+    weights = shipped_weights()[sources]
     value: float = weights["bias"] + sum(
         weights[name] * feature for name, feature in features._asdict().items()
     )

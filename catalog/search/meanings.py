@@ -124,7 +124,7 @@ def compare(text: str, rephrased: str, scope: Scope, tools: Collection[int]) -> 
     if not isinstance(reply, Similarities):
         return Cosines({}, {})
     typed = {**reply.nearest, **reply.others}
-    all_cosines = Cosines(typed, reply.rephrased or typed)
+    all_cosines = Cosines(typed, reply.rephrased or typed, reply.chore)
     least = max(
         MIN_COSINE,
         MIN_SHARE_OF_BEST * max((all_cosines.rephrased[tool] for tool in reply.nearest), default=0.0),

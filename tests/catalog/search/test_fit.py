@@ -1,5 +1,17 @@
+from typing import get_args
+
 from catalog.search.candidates import Hit, Ranking
-from catalog.search.fit import Concept, FitFeatures, find_reasons, fits_badly, share_of, shipped_weights
+from catalog.search.cosines import Cosines
+from catalog.search.fit import (
+    MAX_CHORE,
+    Concept,
+    FitFeatures,
+    Sources,
+    find_reasons,
+    fits_badly,
+    share_of,
+    shipped_weights,
+)
 from catalog.search.ranker import RankedQuestion
 from catalog.search.ranking import pack, term_key
 
@@ -37,9 +49,24 @@ def test_a_question_that_tools_cover_fits_and_a_strange_one_does_not():
     strange = FitFeatures(
         share=0.2, best_share=0.2, share_and_meaning=0.05, nearest=0.3, length=0.4, unmatched=1.0
     )
-    for has_meanings in (True, False):
-        assert not fits_badly(covered, has_meanings=has_meanings)
-        assert fits_badly(strange, has_meanings=has_meanings)
+    for sources in shipped_weights():
+        assert not fits_badly(covered, sources)
+        assert fits_badly(strange, sources)
+
+
+def test_a_chore_in_the_words_of_a_trade_fits_worse_than_a_question_to_software():
+    half = FitFeatures(share=0.6, best_share=0.7, clause_share=0.7, share_and_meaning=0.3, nearest=0.5)
+    assert fits_badly(half._replace(chore=MAX_CHORE), "chores")
+    assert not fits_badly(half._replace(chore=-MAX_CHORE), "chores")
+
+
+def test_models_that_know_no_chores_have_weights_of_their_own():
+    chores = Cosines({1: 0.5}, {1: 0.5}, chore=9.0)
+    question = RankedQuestion([], {}, 0.0, 0.5, 0.0, "")
+    assert Ranking(question=question, cosines=chores).find_fit().chore == MAX_CHORE
+    assert Ranking(question=question, cosines=chores._replace(chore=None)).find_fit().chore == 0.0
+    assert shipped_weights().keys() == set(get_args(Sources))
+    assert shipped_weights()["meanings"]["chore"] == shipped_weights()["words"]["chore"] == 0.0
 
 
 def test_a_clause_that_a_tool_answers_lowers_the_doubt():
@@ -60,5 +87,5 @@ def test_every_feature_has_a_weight():
 
 def test_more_of_the_question_is_never_a_worse_fit():
     for weights in shipped_weights().values():
-        assert weights["unmatched"] >= 0
-        assert all(weights[name] <= 0 for name in FitFeatures._fields if name != "unmatched")
+        assert weights["unmatched"] >= 0 <= weights["chore"]
+        assert all(weights[name] <= 0 for name in FitFeatures._fields if name not in ("unmatched", "chore"))

@@ -17,9 +17,11 @@ from catalog.meaning.comparison import Comparison, Encoder
 from catalog.meaning.messages import SOCKET, FindNearest, Prepare, ReadState, Similarities, StoreTexts
 from catalog.meaning.models import MODELS, Model
 from catalog.meaning.process import MAX_ADDRESS, MeaningProcess
+from catalog.meaning.sentence_encoder import UniversalSentenceEncoder
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, follower, meanings
 from catalog.search.fit import Concept
+from catalog.search.scope import Scope
 from pegboard.ops.doctor import work
 from pegboard.ops.doctor.frame import DoctorLimits
 from tests.factories import make_signature, make_tool
@@ -90,6 +92,20 @@ def test_the_nearest_tools_are_found_by_the_words_of_vendors(host):
     # The model knows no remuneration, the groups of everyday words know salaries.
     page = search.search(Query(q="remuneration"))
     assert [row["name"] for row in page.rows][:1] == ["issue_cheque"]
+
+
+def test_the_model_tells_chores_from_questions_to_software(tmp_path):
+    encoder = UniversalSentenceEncoder(tmp_path)
+    vectors = encoder.encode(["scrub the floor", "den Boden schrubben", "find a clinic", "Klinik suchen"])
+    chore, german_chore, question, german_question = map(encoder.rate_chore, vectors)
+    assert min(chore, german_chore) > 0 > max(question, german_question)
+
+
+def test_what_the_model_knows_of_chores_comes_with_the_tools(host, monkeypatch):
+    monkeypatch.setattr(ThingsEncoder, "rate_chore", lambda self, vector: 2.5)
+    make_tool(make_signature("issue_cheque"))
+    index_all()
+    assert meanings.compare("salary", "", Scope(None), []).chore == 2.5
 
 
 def test_without_the_process_words_answer(host, settings):
