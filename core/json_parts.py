@@ -109,7 +109,7 @@ class _PartsReader:
                 if not was_skipping:
                     self._close()
             elif not self._is_skipping():
-                self._take(token)
+                self._read_token(token)
         values = self.containers[0].value
         if len(self.containers) > 1 or self.closing or len(values) != 1:
             raise UnreadableTextError
@@ -127,7 +127,7 @@ class _PartsReader:
     def _is_skipping(self) -> bool:
         return len(self.closing) >= len(self.containers)
 
-    def _take(self, token: str) -> None:
+    def _read_token(self, token: str) -> None:
         container = self.containers[-1]
         if token == _COMMA:
             self._expect("comma")

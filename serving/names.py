@@ -141,12 +141,12 @@ def map_error_to_caller(
 def shown_signature(tool: Effective) -> Signature:
     """Return the inputs that exports show, by the vendor's names, with the rules that exports keep."""
 
-    def make() -> Signature:
+    def build_signature() -> Signature:
         visible_inputs = tuple(replace(row.parameter, required=row.is_required) for row in tool.inputs)
         schema_rest = None if tool.schema_rest is None else schema.kept_rest(tool)
         return Signature(name=tool.wire_name, description="", inputs=visible_inputs, schema_rest=schema_rest)
 
-    return derive_from_tool(tool, "signature", make)
+    return derive_from_tool(tool, "signature", build_signature)
 
 
 def hidden_texts(tool: Effective) -> set[str]:

@@ -86,7 +86,7 @@ def turn(limit: RateLimit, patience: float, longest: float) -> Iterator[None]:
     turn_id = uuid.uuid4().hex
     ends = time.monotonic() + min(patience, MAX_WAIT)
     while True:
-        waited_for = _take(limit, turn_id, max(0.0, ends - time.monotonic()), longest)
+        waited_for = _reserve_turn(limit, turn_id, max(0.0, ends - time.monotonic()), longest)
         if waited_for >= 0:
             if waited_for:
                 time.sleep(waited_for)
@@ -110,7 +110,7 @@ def turn(limit: RateLimit, patience: float, longest: float) -> Iterator[None]:
                 redis_client.send("ZREM", f"{limit.key}:busy", turn_id)
 
 
-def _take(limit: RateLimit, turn_id: str, patience: float, longest: float) -> float:
+def _reserve_turn(limit: RateLimit, turn_id: str, patience: float, longest: float) -> float:
     # Seconds to wait for the turn that was taken, or -1 or -2 as the script has them.
     if not _local.is_server_away:
         try:

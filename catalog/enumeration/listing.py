@@ -144,7 +144,7 @@ class _Pass:
         guard = PageGuard(self.run.endpoint.max_tools, bounds.way_out("max_tools"))
         for number, page in enumerate(self._fetch_pages(session), start=1):
             self.first = self.first or page
-            self._take(page, number)
+            self._record_page(page, number)
             failpoint("page")
             progress(number, len(self.seen), len(self.refused))
             guard.check(page, tool_count=len(self.seen))
@@ -158,7 +158,7 @@ class _Pass:
         return self.harvest
 
     def take_alone(self, item: Item) -> None:
-        self._take_item(item)
+        self._record_item(item)
         self._stage()
         self.harvest.rejections = list(self.refused.values())
         self._count(self.seen.keys() - self.refused.keys())
@@ -223,7 +223,7 @@ class _Pass:
         # Not read at all when every page is known from the last complete run.
         return read_current_tools(self.run.endpoint, self.only)
 
-    def _take(self, page: ItemPage, number: int) -> None:
+    def _record_page(self, page: ItemPage, number: int) -> None:
         self.harvest.pages = number
         if page.ending is not Ending.SIGN:  # of any of the vendor's lists
             self.ending = page.ending
@@ -245,14 +245,14 @@ class _Pass:
             self.seen |= tools
         else:
             for item in page.items:
-                self._take_item(item)
+                self._record_item(item)
         for item in page.older:
             self.older.setdefault(identity(item.tool_id), []).append((item.label, item.digest))
         can_be_known = page.etag or page.body_digest
         if can_be_known and not (page.rejected or page.notes):
             self.pages.append(self.known.pages[page.cursor] if page.is_known else self._known_page(page))
 
-    def _take_item(self, item: Item) -> None:
+    def _record_item(self, item: Item) -> None:
         tool = identity(item.tool_id)
         for note in item.notes:
             self.harvest.note(note)

@@ -66,7 +66,7 @@ def read_pending(endpoint_id: int, after: int = 0) -> int | None:
         try:
             return reader.read_batch(after)
         finally:
-            reader.tell()
+            reader.store_notes()
 
 
 def read_all(endpoint_id: int) -> None:
@@ -241,7 +241,7 @@ class _HistoryReader:
         self.notes.setdefault(code, {"code": code, "message": message, "count": 0})["count"] += 1
 
     @transaction.atomic
-    def tell(self) -> None:
+    def store_notes(self) -> None:
         # On the page of the last run, because a batch has none of its own.
         runs = Run.objects.of_lists().filter(endpoint=self.endpoint, status=RunStatus.SUCCEEDED)
         run = runs.order_by("-pk").select_for_update(no_key=True).first() if self.notes else None

@@ -66,7 +66,7 @@ def settle_due() -> int:
         try:
             with transaction.atomic():
                 if notice := due.filter(pk=pk).select_for_update(skip_locked=True).first():
-                    _settle(notice)
+                    _describe_notice(notice)
         except DatabaseError:
             raise
         except Exception:
@@ -75,7 +75,7 @@ def settle_due() -> int:
     return len(waiting)
 
 
-def _settle(notice: Notice) -> None:
+def _describe_notice(notice: Notice) -> None:
     now, kind = timezone.now(), kinds.KINDS[notice.event]
     notice.settled_at = now
     if text := kind.tell(notice.subject):

@@ -237,7 +237,7 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
     if row.kind == OAuthKind.CLIENT and row.grant.wanted_scope:
         credential_operations.widen(row, actor=person(request))
-        return _go_on(request, row, _("Saved. The next token is asked for with these scopes."))
+        return _continue_setup(request, row, _("Saved. The next token is asked for with these scopes."))
     if clients.uses_oauth(row) and row.grant.issuer and (row.grant.ended_at or row.grant.refused_at):
         discovered = _discover(request, row, row.grant.resource)
         if discovered.get("has_moved"):
@@ -271,10 +271,12 @@ def callback(request: HttpRequest) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential-list")
-    return _go_on(request, row, _("Signed in. “{credential}” can be used now.").format(credential=row))
+    return _continue_setup(
+        request, row, _("Signed in. “{credential}” can be used now.").format(credential=row)
+    )
 
 
-def _go_on(request: HttpRequest, row: Credential, message: str) -> HttpResponse:
+def _continue_setup(request: HttpRequest, row: Credential, message: str) -> HttpResponse:
     # To the enumeration run that waited for this, if it was one.
     messages.success(request, message)
     try:

@@ -109,14 +109,14 @@ class TeamMember(GenericAPIView[Any]):
 
     @extend_schema(request=None, responses={204: None})
     def put(self, request: Request, slug: str, username: str) -> Response:
-        teams.add_member(*self._both(request, slug, username), actor=person(request))
+        teams.add_member(*self._team_and_user(request, slug, username), actor=person(request))
         return Response(status=204)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, username: str) -> Response:
-        teams.remove_member(*self._both(request, slug, username), actor=person(request))
+        teams.remove_member(*self._team_and_user(request, slug, username), actor=person(request))
         return Response(status=204)
 
-    def _both(self, request: Request, slug: str, username: str) -> tuple[Team, User]:
+    def _team_and_user(self, request: Request, slug: str, username: str) -> tuple[Team, User]:
         team = get_object_or_404(Team.objects.open_to(person(request)), slug=slug)
         return team, get_object_or_404(User, username=username)

@@ -160,8 +160,8 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                     yield LineImpact(line=use.line, message=self._describe(template, name=name))
                     continue
                 if use.value and use.member in before and use.member in after:
-                    fitted = _fits(before[use.member], use.value, self.before)
-                    if fitted and not _fits(after[use.member], use.value, self.after):
+                    fitted = _accepts_text(before[use.member], use.value, self.before)
+                    if fitted and not _accepts_text(after[use.member], use.value, self.after):
                         yield self.value_lost(use.line, name, use.value)
                     continue
                 segments = pointers.split(f"/{change.path}")
@@ -217,8 +217,8 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                     set(_PIN_NAMED.findall(line)) for line in reversed(lines[: stated_value.line])
                 )
                 is_of_this = str(self.now.pin) in next((pins for pins in pins_by_line if pins), ())
-                fitted = is_of_this and _fits(before[parameter.id], stated_value.value, self.before)
-                if fitted and not _fits(after[parameter.id], stated_value.value, self.after):
+                fitted = is_of_this and _accepts_text(before[parameter.id], stated_value.value, self.before)
+                if fitted and not _accepts_text(after[parameter.id], stated_value.value, self.after):
                     yield self.value_lost(stated_value.line, parameter.name, stated_value.value)
 
     def value_lost(self, line: int, name: str, value: str) -> LineImpact:
@@ -277,7 +277,7 @@ def _may_break_lines(change: Change) -> bool:
     return change.class_ == "breaking" and not change.path.startswith("requirements/")
 
 
-def _fits(parameter: Parameter, text: str, signature: Signature) -> bool:
+def _accepts_text(parameter: Parameter, text: str, signature: Signature) -> bool:
     # A text has no types: 30 may be a number or a text.
     candidates: list[object] = [text]
     with suppress(msgspec.DecodeError):

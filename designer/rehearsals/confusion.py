@@ -125,7 +125,7 @@ class Confusion:
     def sentence(self, first: str, second: str) -> str:
         """Phrase, for the first tool, when to use the second one. "" if nothing separates them."""
         one, other = self._by_name[first], self._by_name[second]
-        use, other_use = self._use(one, other), self._use(other, one)
+        use, other_use = self._describe_purpose(one, other), self._describe_purpose(other, one)
         if use == other_use:
             return ""
         # One's words include all of the other's and more, as `get_user_by_email` those of `get_user`.
@@ -133,7 +133,7 @@ class Confusion:
             return f"Use this only for {use}; otherwise use `{other.name}`."
         return f"Use this for {use}, not for {other_use}; for that use `{other.name}`."
 
-    def _use(self, one: Purpose, other: Purpose) -> str:
+    def _describe_purpose(self, one: Purpose, other: Purpose) -> str:
         """Return the purpose of the tool in its own words, with a detail that separates it from the rival if
         needed.
         """

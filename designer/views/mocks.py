@@ -157,7 +157,7 @@ class _MockForms:
             request.GET if "try" in request.GET else None,
             signature=signature,
             prefix="try",
-            initial_values=_begins(request, mocked_tool.pin),
+            initial_values=_initial_arguments(request, mocked_tool.pin),
         )
         self.reply: MockReply | None = None
         if self.tried.is_bound and self.tried.is_valid() and not mocked_tool.problems:
@@ -183,7 +183,7 @@ class _MockForms:
         return None
 
 
-def _begins(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
+def _initial_arguments(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
     examples = pin.tool.examples.visible_to(person(request))
     example = examples.filter(pk=number(request.GET.get("example", ""))).first()
     return masking.drop_masked_inputs(pin.tool_id, example.arguments) if example else {}

@@ -217,7 +217,7 @@ class _Watch:
             self._watched.add(call)
             # The thread of a parent process does not exist here.
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
+                self._thread = threading.Thread(target=self._watch_calls, name="watch", daemon=True)
                 self._thread.start()
 
     def remove(self, call: WatchedCall) -> None:
@@ -230,7 +230,7 @@ class _Watch:
         for watched in ended_calls:
             watched.session.interrupt()
 
-    def _look(self) -> None:
+    def _watch_calls(self) -> None:
         while True:
             time.sleep(CHECK_SECONDS)
             with self._lock:

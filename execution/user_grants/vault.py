@@ -28,7 +28,7 @@ MAX_TOOLS_READ, SHOWN = 500, 5
 
 def names(endpoint: Endpoint) -> list[str]:
     """Return the names of the secrets for the endpoint's current address."""
-    return list(_here(endpoint).values_list("name", flat=True))
+    return list(_secrets_of_address(endpoint).values_list("name", flat=True))
 
 
 def names_by_endpoint(endpoints: Collection[Endpoint]) -> dict[int, list[str]]:
@@ -48,12 +48,12 @@ def decrypt_secrets(endpoint: Endpoint, names: Iterable[str]) -> dict[str, str]:
     """Return the decrypted secrets by name, for one conversation. Raises UndecryptableError."""
     names = list(names)
     values = {}
-    for row in _here(endpoint).filter(name__in=names) if names else ():
+    for row in _secrets_of_address(endpoint).filter(name__in=names) if names else ():
         values[row.name] = encryption.decrypt(row.sealed, row=row.pk, field=FIELD, name=row.name).reveal()
     return values
 
 
-def _here(endpoint: Endpoint) -> QuerySet[EndpointSecret]:
+def _secrets_of_address(endpoint: Endpoint) -> QuerySet[EndpointSecret]:
     # Secrets for an earlier address are not sent to this one.
     origin = origin_of(endpoint.credential_url, may_ask=True)
     return EndpointSecret.objects.filter(endpoint=endpoint, origin=origin)

@@ -136,7 +136,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         seconds = self.cfg.keepalive if self.alive else min(self.cfg.keepalive, STOP_KEEPALIVE_LINGER)
         arrival = self._expect(conn, seconds, is_kept=True)
         if conn.next_bytes:
-            self._take(arrival, conn.next_bytes)
+            self._feed_request(arrival, conn.next_bytes)
         else:
             self._watch(arrival)
 
@@ -191,11 +191,11 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         if piece is None:
             self._watch(arrival)
         elif piece:
-            self._take(arrival, piece)
+            self._feed_request(arrival, piece)
         else:
             self._drop(arrival)
 
-    def _take(self, arrival: Arrival, piece: bytes) -> None:
+    def _feed_request(self, arrival: Arrival, piece: bytes) -> None:
         request = arrival.request
         had_begun, had_head = request.has_begun, request.head is not None
         request.feed(piece)

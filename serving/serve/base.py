@@ -325,7 +325,7 @@ class FollowedCall:
 def _declared_outputs(answer: Answer) -> DeclaredOutputs:
     tool, format_ = answer.tool.signature, answer.format_
 
-    def make() -> DeclaredOutputs:
+    def find_outputs() -> DeclaredOutputs:
         names, whole_output = wires(tool, format_)[0], output_of_all(tool)
         return DeclaredOutputs(
             names=[output.alias for output in tool.outputs],
@@ -336,7 +336,7 @@ def _declared_outputs(answer: Answer) -> DeclaredOutputs:
             describes_object=tool.outputs_rest is not None,
         )
 
-    return derive_from_tool(tool, ("declared outputs", format_), make)
+    return derive_from_tool(tool, ("declared outputs", format_), find_outputs)
 
 
 def note_refusal(caller: Caller, *, agent: str, tool: str) -> None:

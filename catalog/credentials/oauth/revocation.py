@@ -44,10 +44,10 @@ class Revocation:
     def after_commit(self, actor: User | None) -> "Revocation":
         # Errors are recorded, and nothing depends on them.
         if self.forms or self.why_not:
-            transaction.on_commit(partial(self._say, actor), robust=True)
+            transaction.on_commit(partial(self._send_and_record, actor), robust=True)
         return self
 
-    def _say(self, actor: User | None) -> None:
+    def _send_and_record(self, actor: User | None) -> None:
         why_not = self.why_not or self.send()
         self.message = (
             f"{self.host} was not told: {why_not} Its tokens may work there until they expire."

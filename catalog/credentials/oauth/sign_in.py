@@ -153,7 +153,7 @@ def _complete_sign_in(row: SignIn, answer: RedirectParameters, actor: User, redi
         raise DomainError(
             "sign_in_failed", _("The sign-in was not completed: {reason}").format(reason=error.message)
         ) from None
-    _keep(grant, got, time.monotonic() - began, actor)
+    _store_tokens(grant, got, time.monotonic() - began, actor)
     return row.credential
 
 
@@ -187,7 +187,7 @@ def _check_issuer(grant: Grant, answer: RedirectParameters) -> None:
     raise DomainError("sign_in_issuer", reason)
 
 
-def _keep(grant: Grant, got: Tokens, elapsed_seconds: float, actor: User) -> None:
+def _store_tokens(grant: Grant, got: Tokens, elapsed_seconds: float, actor: User) -> None:
     # Replaces any tokens, also those that are being renewed, unless the client has changed.
     changes = renewal.columns_for(grant, got, elapsed_seconds, is_sign_in=True)
     changes |= {"scope": grant.scope, "wanted_scope": ""}

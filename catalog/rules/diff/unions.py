@@ -109,7 +109,7 @@ class _Match:
                 inner_changes = self._compare(branch, offer)
                 # That a member of any kind may have been sent before counts here.
                 if all(inner.effect in SAFE and inner.kind != "added" for inner in inner_changes):
-                    self._use(offer)
+                    self._remove_offer(offer)
                     self.needed = [needed for needed in self.needed if needed is not branch]
                     changes += inner_changes
                     break
@@ -123,7 +123,7 @@ class _Match:
         for branch in self.needed:
             similar = max(self.offered, key=lambda offer: self._likeness(branch, offer), default=None)
             if similar is not None and self._likeness(branch, similar):
-                self._use(similar)
+                self._remove_offer(similar)
                 changes += self._compare(branch, similar)
             elif self.is_input:
                 changes.append(member_change("inputs", path, "narrowed", branch, None))
@@ -135,7 +135,7 @@ class _Match:
             return [*changes, *(member_change("inputs", path, "widened", None, new) for new in self.offered)]
         return [*changes, *(member_change("outputs", path, "narrowed", old, None) for old in self.offered)]
 
-    def _use(self, offer: AnySchema) -> None:
+    def _remove_offer(self, offer: AnySchema) -> None:
         self.offered = [offer_left for offer_left in self.offered if offer_left is not offer]
 
     def _compare(self, branch: AnySchema, offer: AnySchema) -> list[Change]:

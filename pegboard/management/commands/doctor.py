@@ -55,11 +55,11 @@ class Command(BaseCommand):
             ]
             self.stdout.write(json.dumps(documents, indent=2))
         else:
-            self._tell(answers, bool(options["all"]))
+            self._write_results(answers, bool(options["all"]))
         if any(answer.troubles for answer in answers):
             sys.exit(1)
 
-    def _tell(self, answers: list[CheckResult], tell_all: bool) -> None:
+    def _write_results(self, answers: list[CheckResult], tell_all: bool) -> None:
         troubles = [(answer.check, trouble) for answer in answers for trouble in answer.troubles]
         for check, trouble in troubles:
             self.stdout.write(f"{trouble.summary}\n  {trouble.impact}\n  → {trouble.act}\n  ({check.name})\n")

@@ -63,7 +63,7 @@ class Command(BaseCommand):
             raise CommandError(f"{password_from} is empty.")
         try:
             with transaction.atomic():
-                _make(name, os.environ.get(password_from, ""))
+                _create_role(name, os.environ.get(password_from, ""))
                 _grant(name, read_only)
                 for step in FOR_THE_ROLE:
                     step()
@@ -72,7 +72,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{name} may use the product's tables and change nothing that is append-only.")
 
 
-def _make(name: str, password: str) -> None:
+def _create_role(name: str, password: str) -> None:
     """Create the role, or add the privileges that it lacks. An owner without CREATEROLE needs a role that
     exists.
     """
@@ -89,7 +89,7 @@ def _make(name: str, password: str) -> None:
     elif not row[0][1]:
         rights = "LOGIN NOCREATEDB NOCREATEROLE"
         _change(sql.SQL("ALTER ROLE {} " + rights).format(role), f"ALTER ROLE {name} {rights}")
-    if password and not (row and _signs_in(name, password)):
+    if password and not (row and _can_sign_in(name, password)):
         literal = sql.Literal(password)
         _change(
             sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, literal), f"ALTER ROLE {name} PASSWORD '...'"
@@ -111,7 +111,7 @@ def _change(statement: sql.Composed, shown: str) -> None:
         ) from error
 
 
-def _signs_in(name: str, password: str) -> bool:
+def _can_sign_in(name: str, password: str) -> bool:
     parameters = connection.get_connection_params()
     address = {key: parameters[key] for key in ADDRESS if parameters.get(key)}
     try:
@@ -144,14 +144,14 @@ def _grant(name: str, read_only: list[str]) -> None:
         rights = "USAGE, SELECT" if kind == "S" else "SELECT, INSERT, UPDATE, DELETE"
         _run(sql.SQL("GRANT " + rights + " ON {} TO {}").format(table, role))
     for (table_name,) in _rows(FROZEN):
-        _take("UPDATE, DELETE", table_name, role)
+        _revoke("UPDATE, DELETE", table_name, role)
     for table_name in OWNERS:
-        _take("INSERT, UPDATE, DELETE", table_name, role)
+        _revoke("INSERT, UPDATE, DELETE", table_name, role)
     for table_name in HIDDEN:
-        _take("ALL", table_name, role)
+        _revoke("ALL", table_name, role)
     for table_name in connection.introspection.table_names():
         if table_name.startswith(tuple(f"{app}_" for app in read_only)):
-            _take("UPDATE, DELETE" if table_name == TRAIL else "INSERT, UPDATE, DELETE", table_name, role)
+            _revoke("UPDATE, DELETE" if table_name == TRAIL else "INSERT, UPDATE, DELETE", table_name, role)
 
 
 def _check_rights(name: str, database: str, schema: str) -> None:
@@ -170,7 +170,7 @@ def _check_rights(name: str, database: str, schema: str) -> None:
         )
 
 
-def _take(rights: str, table: str, role: sql.Identifier) -> None:
+def _revoke(rights: str, table: str, role: sql.Identifier) -> None:
     _run(sql.SQL("REVOKE {} ON {} FROM {}").format(sql.SQL(rights), sql.Identifier(table), role))
 
 
