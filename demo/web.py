@@ -21,7 +21,7 @@ IDLE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class DemoRequest:
-    """Header names are lower case."""
+    """A request to a demo vendor. Names of headers are lower case."""
 
     method: str
     path: str

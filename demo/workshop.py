@@ -149,7 +149,7 @@ class Workshop:
         return {"order": f"O-{number(1000, 9999, part, count, note)}", "part": part, "count": count}
 
     def quote_build(self, body: dict[str, Any]) -> dict[str, Any]:
-        """An assembly holds assemblies, down to single parts."""
+        """Return the price of an assembly, which may contain assemblies."""
         parts = self._parts_in(body)
         return {"parts": len(parts), "price_cents": sum(number(500, 9_000, part) for part in parts)}
 

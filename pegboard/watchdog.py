@@ -67,7 +67,7 @@ class Watchdog(bootsteps.StartStopStep):
         threading.Thread(target=self._end_when_stuck, args=[worker], name="watchdog", daemon=True).start()
 
     def stop(self, worker: Any) -> None:
-        """The thread ends with the process."""
+        """Do nothing, because the thread ends with the process."""
 
     def _beat(self) -> None:
         reserved = {request.id for request in tuple(state.reserved_requests)}

@@ -62,7 +62,7 @@ class EndpointMovedError(DomainError):
 
 
 def as_it_was_read(run: Run) -> QuerySet[Endpoint]:
-    """The endpoint of this run, unless it is read in another way by now. `run.endpoint` is what is read."""
+    """Return the run's endpoint, or no row if its address, credential or settings have changed since."""
     endpoint = run.endpoint
     return Endpoint.objects.filter(
         pk=endpoint.pk,

@@ -40,7 +40,7 @@ class Encoder(ABC):
 
 
 class Comparison:
-    """Several threads may use it: a question does not wait for texts that are sent to an address."""
+    """Compares questions and texts of tools by vectors. Several threads may use it at the same time."""
 
     def __init__(self, directory: Path, vectors: Path, model: Model) -> None:
         self.file = VectorFile(vectors, model.recipe, model.dimensions)

@@ -83,7 +83,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
 @never_cache
 @requires(Role.DESIGNER)
 def webhook_new(request: HttpRequest) -> HttpResponse:
-    """Answer the POST itself, without a redirect: the secret must not be kept between two requests."""
+    """Add a webhook. The POST shows the secret without a redirect, because no request stores it."""
     actor = person(request)
     owner = None if actor.can_administer else actor
     start = {"agents": request.GET.getlist("agent")}

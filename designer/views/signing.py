@@ -8,7 +8,7 @@ from people.permissions import public
 @public
 @require_GET
 def signing_keys(request: HttpRequest) -> JsonResponse:
-    """The public keys that verify releases, as RFC 8037 writes them, with the times that they signed in."""
+    """Return the public keys that verify releases (RFC 8037), each with the period in which it signed."""
     return JsonResponse(
         {
             "keys": [

@@ -39,7 +39,7 @@ _IN_SCHEMAS = {
 
 
 class UnfitValueError(ValueError):
-    """The message is the end of a sentence about the value."""
+    """A value does not fit. The message is the end of a sentence about the value."""
 
 
 def conversion_fit(source: Parameter, target: Parameter) -> Fit:

@@ -37,7 +37,7 @@ SEVERITIES: dict[str, float] = dict.fromkeys(("low", "medium", "high"), 0)
 
 
 class AnyAccepted(BaseContentNegotiation):
-    """Scrapers ask for formats of their own and take plain text when there is nothing else."""
+    """Content negotiation that accepts any format. Scrapers request other formats, and accept plain text."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         return None

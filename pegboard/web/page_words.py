@@ -12,7 +12,7 @@ register.filters.update(i18n.register.filters)
 
 
 class ConstantTextNode(TranslateNode):
-    """A page has up to two hundred constant texts, and a catalog of messages never changes in a process.
+    """A node that looks its constant text up once in each language, because a page has up to 200 of them.
 
     text_by_language: filled as pages are rendered; `TranslateNode` returns the text as HTML.
     """

@@ -23,7 +23,7 @@ from serving.streams import StreamEvent
 
 
 class AnyAccept(BaseContentNegotiation):
-    """Errors are answered in JSON even if the caller accepts only a stream."""
+    """Content negotiation that answers errors in JSON even if the caller accepts only a stream."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         return DefaultContentNegotiation().select_parser(request, parsers)

@@ -107,7 +107,7 @@ class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
 
     @property
     def wording(self) -> Wording:
-        """The sentence, which pages translate."""
+        """The sentence with its values, so that pages can translate it."""
         return sentences.wording_of(self.path, self.kind, self.effect, self.before, self.after)
 
 

@@ -118,7 +118,7 @@ def read_once(endpoint: Endpoint, designer: User) -> Run | None:
 
 
 def wait_for_run(run: Run) -> Run:
-    """A worker may have been quicker to take the run."""
+    """Wait for the run, if a worker has claimed it first."""
     deadline = time.monotonic() + RUN_TIMEOUT
     while run.is_active and time.monotonic() < deadline:
         time.sleep(0.1)
