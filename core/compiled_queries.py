@@ -9,7 +9,6 @@ import copy
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
@@ -26,6 +25,7 @@ from django.db.models import (
 from django.db.models.base import ModelState
 from django.db.models.expressions import RawSQL
 from django.db.models.query import ModelIterable, RelatedPopulator
+from django.utils.functional import cached_property
 
 from core.prepared_statements import Rows, run_prepared
 
@@ -134,6 +134,7 @@ class CompiledQuery(Generic[Row]):
     def __init__(self, queryset: QuerySet[Any, Row] | Callable[[], QuerySet[Any, Row]]) -> None:
         self._source = queryset
 
+    # Django's takes no lock, which a process that is forked meanwhile would never get.
     @cached_property
     def _compiled(self) -> "_Compiled":
         return _Compiled(self._source if isinstance(self._source, QuerySet) else self._source())
