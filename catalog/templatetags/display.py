@@ -158,6 +158,11 @@ def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> Sa
             kind,
             reverse("picture", args=[picture]),
         )
+    return _monogram("" if vendor else name, vendor, kind)
+
+
+@lru_cache(maxsize=1_000)
+def _monogram(name: str, vendor: str, kind: str) -> SafeString:
     # One letter of each of the first two words: "bramble-pharmacy" as "BP".
     words = [word for word in re.split(r"[\W_]+", vendor or name) if word]
     initials = "".join(word[0] for word in words[:2]).upper() or "·"
@@ -235,11 +240,13 @@ def shown_matched(text: str, matched_terms: Set[str]) -> SafeString:
     """The text as `shown` has it, with the words marked that have one of these stems."""
     if not matched_terms:
         return shown(text)
+    # Most texts hide nothing, and a list has 300 pieces of them.
+    escape = shown if HIDDEN.search(text) else html.escape
     pieces, end = [], 0
     for start, stop in _matched_words(text, matched_terms):
-        pieces += [shown(text[end:start]), format_html("<mark>{}</mark>", shown(text[start:stop]))]
+        pieces += [escape(text[end:start]), f"<mark>{escape(text[start:stop])}</mark>"]
         end = stop
-    return mark_safe("".join([*pieces, shown(text[end:])]))  # noqa: S308 - every piece is escaped above
+    return mark_safe("".join([*pieces, escape(text[end:])]))  # noqa: S308 - every piece is escaped above
 
 
 @register.filter
