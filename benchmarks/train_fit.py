@@ -41,7 +41,7 @@ PUBLIC_QUESTIONS, PUBLIC_WEIGHT = 60, 0.25
 WHOLE, SMALL = 0, (1, 8)
 SMALL_WEIGHT, MIN_TOOLS = 0.3, 60
 # Asked where no tool is an answer: an answer may be missing in the list of answers.
-ABSENT, ABSENT_WEIGHT = "absent", 0.3
+ABSENT, ABSENT_WEIGHT = "absent", 0.15
 # Weights of less decay are worse at questions of another author than those that they were trained with.
 FOLDS, ROUNDS, DECAY, MAX_STEPS = 10, 3, 10.0, 12
 # Vectors have length 1, so that their elements are small.
@@ -49,7 +49,7 @@ VECTOR_SCALE, CHORE_DECAY, CHORE_ROUNDS, CHORE_QUESTIONS, CHORE_PUBLIC_WEIGHT = 
 # All other features speak for a good fit.
 RAISES_DOUBT = {"unmatched": 1.0, "chore": 1.0}
 # The share of unanswerable questions that the training leaves marked.
-MARKED = {"chores": 0.97, "meanings": 0.87, "words": 0.87}
+MARKED = {"chores": 0.98, "meanings": 0.87, "words": 0.87}
 
 Matrix = npt.NDArray[np.float64]
 
