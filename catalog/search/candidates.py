@@ -77,6 +77,11 @@ class Ranking:
         cosine = self.cosines.typed.get(tool)
         meaning = None if cosine is None else round(min(1.0, max(0.0, cosine)), 2)
         concepts = self.question.concepts if self.question else ()
+        if self.repaired:  # the tool has the word that was meant
+            concepts = [
+                replace(concept, word=self.repaired.get(concept.word.lower(), concept.word))
+                for concept in concepts
+            ]
         return find_reasons(concepts, *self._terms_of(tool), meaning)
 
     def _is_explained(self, tool: int) -> bool:

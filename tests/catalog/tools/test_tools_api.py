@@ -113,6 +113,13 @@ def test_a_row_states_why_it_was_found(client, pharmacy):
     assert client.get("/api/v1/tools/").json()["results"][0]["why"] is None
 
 
+def test_a_row_names_the_word_that_was_meant(client, pharmacy):
+    search.index_pending()
+    answer = client.get("/api/v1/tools/", {"q": "Perscription"}).json()
+    assert answer["repaired"] == {"perscription": "prescription"}
+    assert answer["results"][0]["why"]["name"] == ["prescription"]
+
+
 @pytest.mark.parametrize(
     ("question", "fits_badly"),
     [
