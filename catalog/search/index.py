@@ -239,8 +239,7 @@ def _document(row: IndexedTool, job_words: JobWords) -> Document:
     stops: set[str] = set()
     for weight, text in texts.prose:
         for run in words.runs(text):
-            for word in words.with_compound(run):
-                stem = stemming.stem_word(word)
+            for word, stem in _stem_run(run):
                 frequencies[stem or word] += weight
                 (spelled if stem else stops).add(word)
     prose_terms = {term: max(1, int(count)) for term, count in frequencies.items()}
@@ -273,5 +272,15 @@ def _document(row: IndexedTool, job_words: JobWords) -> Document:
 
 def _stemmed(text: str) -> list[tuple[str, str]]:
     """Return the words of a text with their stems, without stop words."""
-    text_words = [word for run in words.runs(text) for word in words.parts(run)]
-    return [(word, stem) for word in text_words if (stem := stemming.stem_word(word))]
+    return [pair for run in words.runs(text) for pair in _stem_parts(run)]
+
+
+@lru_cache(maxsize=50_000)
+def _stem_run(run: str) -> tuple[tuple[str, str], ...]:
+    """Return the words inside a run, and the run in one piece, with their stems."""
+    return tuple((word, stemming.stem_word(word)) for word in words.with_compound(run))
+
+
+@lru_cache(maxsize=50_000)
+def _stem_parts(run: str) -> tuple[tuple[str, str], ...]:
+    return tuple((word, stem) for word in words.parts(run) if (stem := stemming.stem_word(word)))

@@ -71,6 +71,16 @@ class Match:
 _Table = dict[str, list[tuple[tuple[str, ...], WordGroup]]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """The terms that begin with a word: of that word alone, by their second stem, and those that end with a
+    particle, which may have others before it."""
+
+    single: tuple[WordGroup, ...] = ()
+    longer: Mapping[str, Sequence[tuple[tuple[str, ...], WordGroup]]] = field(default_factory=dict)
+    phrasal: tuple[tuple[tuple[str, ...], WordGroup], ...] = ()
+
+
 class JobWords:
     """Finds the groups whose words a text contains: `groups`, and those of `others`."""
 
@@ -102,12 +112,21 @@ class JobWords:
             key = f"{language}={term_words[0]}" if is_exact else f"{language}:{stems[0]}"
             self._table[key].append((stems, group))
 
-    def _look_up(self, word: str, language: str) -> tuple[tuple[tuple[str, ...], WordGroup], ...]:
-        """Return the terms of a language that begin with the word: their stems and groups."""
+    def _look_up(self, word: str, language: str) -> _Terms:
+        """Return the terms of a language that begin with the word."""
         terms = self._terms_at(language, word)
         if language == "de" and not any(self._terms_at(other, word) for other in _STEMMERS):
-            return tuple(self._look_up_parts(word))
-        return tuple(terms)
+            terms = list(self._look_up_parts(word))
+        single, phrasal = [], []
+        longer: _Table = defaultdict(list)
+        for stems, group in terms:
+            if len(stems) == 1:
+                single.append(group)
+            elif language == ENGLISH and stems[-1] in _PARTICLES:
+                phrasal.append((stems, group))
+            else:
+                longer[stems[1]].append((stems, group))
+        return _Terms(tuple(single), longer, tuple(phrasal))
 
     def _terms_at(self, language: str, word: str) -> list[tuple[tuple[str, ...], WordGroup]]:
         exact = self._table.get(f"{language}={word}", []) if language == ENGLISH else []
@@ -149,9 +168,12 @@ class JobWords:
             for language in _STEMMERS
             if language in languages
         }
-        for start, language in product(range(len(text)), text_stems):
-            for stems, group in self.look_up(text[start], language):
-                if places := _find_places(text_stems[language], start, language, stems):
+        for start, (language, stems_of_text) in product(range(len(text)), text_stems.items()):
+            terms = self.look_up(text[start], language)
+            matches += [Match((start,), language, group, (text[start],)) for group in terms.single]
+            following = terms.longer.get(stems_of_text[start + 1], ()) if start + 1 < len(text) else ()
+            for stems, group in (*following, *terms.phrasal):
+                if places := _find_places(stems_of_text, start, stems):
                     matches.append(Match(places, language, group, tuple(text[place] for place in places)))
         # Several terms of a group may be forms of one word.
         distinct = {(match_.places, match_.group.token): match_ for match_ in reversed(matches)}.values()
@@ -176,16 +198,12 @@ def _is_other_word(word: str, word_stem: str) -> bool:
     return is_stem_common and not is_word_common
 
 
-def _find_places(
-    text_stems: Sequence[str], start: int, language: str, stems: tuple[str, ...]
-) -> tuple[int, ...] | None:
+def _find_places(text_stems: Sequence[str], start: int, stems: tuple[str, ...]) -> tuple[int, ...] | None:
     """Return the places of a term in a text, whose first word is at `start`; None if others follow it."""
-    if len(stems) == 1:
-        return (start,)
     last_place = start + len(stems) - 1
     # Nearly all terms that begin with a word of the text end with another.
-    is_phrasal = language == ENGLISH and stems[-1] in _PARTICLES
-    possible_ends = text_stems[last_place : last_place + 1 + (_MAX_OBJECT_WORDS if is_phrasal else 0)]
+    extra = _MAX_OBJECT_WORDS if stems[-1] in _PARTICLES else 0
+    possible_ends = text_stems[last_place : last_place + 1 + extra]
     if stems[-1] not in possible_ends or tuple(text_stems[start + 1 : last_place]) != stems[1:-1]:
         return None
     return (*range(start, last_place), last_place + possible_ends.index(stems[-1]))

@@ -35,6 +35,7 @@ def impacts(frequencies: Mapping[str, float], stops: Set[str]) -> dict[str, int]
     return {term: int(FULL * count / (count + norm)) or 1 for term, count in frequencies.items()}
 
 
+@lru_cache(maxsize=50_000)
 def term_key(term: str) -> bytes:
     """Return the bytes that stand for a term in the vector of a tool."""
     return zlib.crc32(term.encode(errors="replace")).to_bytes(4, "big")[:_KEY_LENGTH]
