@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import jiter
+import msgspec
 
 from core import json_parts
 from core.json_parts import MAX_INTEGER_DIGITS, BrokenPart, UnreadableTextError
@@ -27,6 +28,8 @@ from core.outbound.reply import Reply
 MAX_DEPTH = 64
 MAX_VALUES = 500_000
 MAX_CONTAINERS = 400_000  # an object of one member takes 230 bytes
+MAX_MEMBER_VALUES = 100_000  # of one member of an item, in a list that has too many values
+MAX_LIST_DEPTH = 3  # a list is at most this deep in a reply
 REPLACEMENT = "\ufffd"
 
 _BOM = b"\xef\xbb\xbf"
@@ -157,8 +160,14 @@ def loads_parts(
         return PartialDocument(loads(body, allow_unstorable=True, times=times), may_hold_unstorable(body))
     except ProtocolViolationError as error:
         text = body.removeprefix(_BOM).strip()
+        if error.code == "JSON_TOO_MANY":
+            try:
+                value = _read_without_vast_entries(text, times)
+            except (msgspec.MsgspecError, ProtocolViolationError):
+                raise error from None
+            return PartialDocument(value, is_suspect=True)
         # UTF-16 is full of NUL, and a reply that broke off has no end.
-        if error.code == "JSON_TOO_MANY" or b"\0" in text[:2] or _ENDS.get(text[:1]) != text[-1:]:
+        if b"\0" in text[:2] or _ENDS.get(text[:1]) != text[-1:]:
             raise
         try:
             value = json_parts.parse(text.decode(errors="surrogateescape"), repeated)
@@ -168,6 +177,40 @@ def loads_parts(
         if isinstance(value, dict) and any(_is_repeated(member) for member in value.values()):
             raise
         return PartialDocument(value, is_suspect=True)
+
+
+def _read_without_vast_entries(text: bytes, times: int) -> Any:
+    """Return the document of a list in which some items have too many values: each member that alone has too
+    many is a `BrokenPart`.
+
+    Raises an error if the others have too many values as well, or if the text is not JSON.
+    """
+    remaining = MAX_VALUES * times
+
+    def read(part: bytes, depth: int, *, is_in_item: bool = False) -> Any:
+        nonlocal remaining
+        count = 1 + part.count(b",") + part.count(b"{") + part.count(b"[")
+        if count <= MAX_MEMBER_VALUES:
+            remaining -= count
+            # The whole text is none of its parts.
+            if remaining >= 0 and part is not text:
+                return loads_parts(part).value
+        elif is_in_item:
+            return BrokenPart("JSON_TOO_MANY", f"a member with more than {MAX_MEMBER_VALUES:,} values")
+        elif depth < MAX_LIST_DEPTH and part[:1] == b"{":
+            members = msgspec.json.decode(part, type=dict[str, msgspec.Raw])
+            return {name: read(bytes(member), depth + 1) for name, member in members.items()}
+        elif depth < MAX_LIST_DEPTH:
+            return [read_item(bytes(entry)) for entry in msgspec.json.decode(part, type=list[msgspec.Raw])]
+        raise ProtocolViolationError("JSON_TOO_MANY", f"The reply holds more than {MAX_VALUES:,} values.")
+
+    def read_item(item: bytes) -> Any:
+        if item[:1] != b"{":
+            return read(item, MAX_LIST_DEPTH)
+        members = msgspec.json.decode(item, type=dict[str, msgspec.Raw])
+        return {name: read(bytes(member), 0, is_in_item=True) for name, member in members.items()}
+
+    return read(text, 0)
 
 
 def _is_repeated(value: object) -> bool:

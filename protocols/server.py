@@ -177,6 +177,7 @@ class ToolCallRequest:
     has_left: returns whether the waiting client has hung up, in protocols in which that cancels the call.
     questions: the kinds of questions that the client can be asked.
     is_followed: the client reads the events of the call, so that a thread of this process runs it.
+    wants_progress: it requests the progress of the call, which restarts the deadline.
     is_context: the name is that of a prompt or a resource and not of a tool.
     """
 
@@ -189,6 +190,7 @@ class ToolCallRequest:
     has_left: Callable[[], bool] | None = None
     questions: Collection[str] = QUESTIONS
     is_followed: bool = False
+    wants_progress: bool = False
     is_context: bool = False
 
 

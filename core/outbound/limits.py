@@ -74,6 +74,8 @@ class Budget:
     def extend(self, session_ends: float) -> None:
         """Renew the time of the request, up to the end of the session."""
         self.ends = min(monotonic() + self.limits.request, session_ends)
+        if self.ends == session_ends:
+            self.allotted = self.limits.with_progress
 
     def wait(self, at_most: float = math.inf) -> float:
         """Return the seconds that the next step may take. Raises UnavailableError if none remain."""

@@ -111,7 +111,7 @@ def continue_in_thread(call: Call, **options: Any) -> Call:
 
 def _run_in_thread(call: Call) -> Call:
     if call.is_ours:
-        call.extends_with_progress = True
+        call.extends_with_progress = call.runtime is not None and call.runtime.side.wants_progress
         # The caller reads the results from the row.
         context_copy = contextvars.copy_context()
         threading.Thread(target=context_copy.run, args=(_run_and_close, copy.copy(call)), name="call").start()

@@ -14,10 +14,12 @@ class CallerSide:
 
     has_left: returns whether it has hung up, in protocols in which that cancels the call.
     questions: the kinds of questions that it can show to its user.
+    wants_progress: it shows the progress of the call, so that progress restarts the deadline.
     """
 
     has_left: Callable[[], bool] | None = None
     questions: Collection[str] = QUESTIONS
+    wants_progress: bool = False
 
 
 # The default for protocols without such declarations.

@@ -60,6 +60,12 @@ def on_behalf_of(user: str) -> OnBehalfOf | None:
     return OnBehalfOf(user) if user else None
 
 
+def side_of(request: ToolCallRequest) -> CallerSide:
+    return CallerSide(
+        has_left=request.has_left, questions=request.questions, wants_progress=request.wants_progress
+    )
+
+
 def explain_failure(answer: Answer) -> tuple[str, str]:
     """Return a code and a message for every result that is not a success."""
     error = answer.result.error or {}
@@ -171,7 +177,7 @@ class ServedRelease:
             mode=Mode.STREAM if request.is_followed else Mode.WAIT,
             is_made_here=request.is_followed,
             is_of_context=request.is_context,
-            side=CallerSide(has_left=request.has_left, questions=request.questions),
+            side=side_of(request),
         )
         return self.result_of(self.send(call_request))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.outbound.errors import ProtocolViolationError
 from core.outbound.reply import Reply
-from core.strict_json import loads, may_hold_unstorable, require_json, require_list, unstorable
+from core.strict_json import loads, loads_list, may_hold_unstorable, require_json, require_list, unstorable
 
 UNSTORABLE_CODES = {"JSON_NUL", "JSON_SURROGATE", "JSON_NUMBER"}
 
@@ -331,3 +331,27 @@ def test_reply_may_be_read_for_its_good_items():
     assert require_list(answer(rb'["\u0000", 1]')).value == ["\0", 1]
     with pytest.raises(ProtocolViolationError):
         require_json(answer(rb'["\u0000", 1]'))
+
+
+VAST = {"schema": [{"a": 1, "b": 2}] * 300_000}
+
+
+def test_an_item_of_too_many_values_costs_the_item_and_not_its_list():
+    items = [{"name": "one"}, {"name": "vast", **VAST}, {"name": "two", "n": "nul \0"}]
+    for place in (lambda tools: tools, lambda tools: {"id": 1, "result": {"tools": tools}, "next": None}):
+        document = loads_list(json.dumps(place(items)).encode())
+        read = document.value if isinstance(document.value, list) else document.value["result"]["tools"]
+        assert [item["name"] for item in read] == ["one", "vast", "two"]
+        codes = [(document.problem_in(item) or ("",))[0] for item in read]
+        assert codes == ["", "JSON_TOO_MANY", "JSON_NUL"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [VAST["schema"] * 2, [{"a": [1] * 99_000}] * 6, {"a": {"b": {"c": {"d": VAST}}}}, [VAST["schema"]]],
+    ids=["small items", "large items", "deep", "list of lists"],
+)
+def test_a_list_of_too_many_values_in_all_is_not_read(document):
+    with pytest.raises(ProtocolViolationError) as refused:
+        loads_list(json.dumps(document).encode())
+    assert refused.value.code == "JSON_TOO_MANY"

@@ -45,7 +45,7 @@ def begin(
     """Begin the call and return its stream, or its result if it has one already. `format_result` makes the
     reply at the end of the stream. Raises the errors of `tools.begin_call`.
     """
-    call = _begin_call(request, release, client, params)
+    call = _begin_call(request, release, client, params, requested)
     if isinstance(call, dict):
         return call
     # Since 2026-07-28 a client cancels by closing the stream; before, closing it has no meaning.
@@ -63,7 +63,7 @@ def stream_within(
     requested: RequestedNotifications,
 ) -> Generator[bytes, None, dict[str, Any]]:
     """Begin the call, yield its notifications for a stream that is already open, and return its result."""
-    call = _begin_call(request, release, client, params)
+    call = _begin_call(request, release, client, params, requested)
     if isinstance(call, dict):
         return call
     number, call_events = call
@@ -73,10 +73,17 @@ def stream_within(
 
 
 def _begin_call(
-    request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
+    request: ServerRequest,
+    release: McpRelease,
+    client: Client,
+    params: Mapping[str, Any],
+    requested: RequestedNotifications,
 ) -> tuple[int, CallEvents] | dict[str, Any]:
     with release.reserve_room() as room:
-        result = tools.begin_call(request, release, client, params, is_followed=True)
+        wants_progress = requested.token is not None
+        result = tools.begin_call(
+            request, release, client, params, is_followed=True, wants_progress=wants_progress
+        )
         if not isinstance(result, ToolCallResult):
             return result
         if result.call is None or result.outcome is not None:

@@ -69,6 +69,7 @@ def begin_call(
     params: Mapping[str, Any],
     *,
     is_followed: bool = False,
+    wants_progress: bool = False,
 ) -> ToolCallResult | dict[str, Any]:
     """Run the call and return its result, which is unfinished if the call `is_followed`. If it was not sent,
     return the message with the reason.
@@ -89,6 +90,7 @@ def begin_call(
             has_left=request.has_left if client.is_modern and not is_followed else None,
             questions=client.kinds,
             is_followed=is_followed,
+            wants_progress=wants_progress,
         )
         if continued:
             return release.resume(continued[0], replace(call, arguments=continued[1]))

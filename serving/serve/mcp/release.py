@@ -21,14 +21,13 @@ from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Channel
 from execution.calls import cancellation
 from execution.calls.call_keys import client_call_id
-from execution.calls.runtime import CallerSide
 from execution.user_grants import end_users
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.release import ContextItem, ServedProcedure, StreamKind
 from protocols.server import Refusal, ToolCallRequest, ToolCallResult
 from serving import streams
 from serving.released_documents import SealedRelease, load_sealed_release, wires
-from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of, refusal_of
+from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of, refusal_of, side_of
 from serving.serve.mcp import icons, resource_updates
 from serving.serve.mcp.context import context_item, procedures_of, values_of
 from serving.serve.mcp.shared_state import SLOTS, KeyStore
@@ -123,7 +122,7 @@ class MCPRelease(ServedRelease):
             request.tool_name,
             request.arguments,
             call_id=call_id,
-            side=CallerSide(has_left=request.has_left, questions=request.questions),
+            side=side_of(request),
             mark=request.mark,
             is_followed=request.is_followed,
         )

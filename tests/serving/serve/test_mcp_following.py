@@ -134,6 +134,13 @@ def test_a_call_without_progress_ends_at_its_deadline(client, vendor, progress):
     assert ToolCircuit.objects.get().failures == 1
 
 
+def test_progress_that_no_client_requests_does_not_extend_the_deadline(client, vendor):
+    give_up_after(1)
+    vendor.script = notes(progress=lambda number: number)
+    assert messages_of(call_followed(client, meta={f"{META}logLevel": "debug"}))[-1]["result"]["isError"]
+    assert Call.objects.get().error_code == "DEADLINE"
+
+
 def test_progress_extends_the_deadline_of_a_call(client, vendor, monkeypatch):
     give_up_after(1)
     vendor.script = notes(progress=lambda number: number, seconds=2.5)
@@ -143,7 +150,9 @@ def test_progress_extends_the_deadline_of_a_call(client, vendor, monkeypatch):
     )
     monkeypatch.setattr(invocation, "MAX_SECONDS_WITH_PROGRESS", 2.0)
     vendor.script = notes(progress=lambda number: number)
-    assert messages_of(call_followed(client, meta={"progressToken": 1}))[-1]["result"]["isError"]
+    result = messages_of(call_followed(client, meta={"progressToken": 1}))[-1]["result"]
+    assert result["isError"]
+    assert " 2 s" in result["content"][0]["text"]
     assert Call.objects.latest("pk").error_code == "DEADLINE"
 
 
