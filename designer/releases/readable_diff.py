@@ -104,6 +104,11 @@ class ReleaseComparison:
 
     def _short_details(self, rows: Sequence[_Row]) -> dict[str, ReadableChange]:
         """Return the details of all changes, by key; nothing if they would make the page long."""
+        tools = [row.change for row in rows if isinstance(row.change, ReleasedToolChange)]
+        # The least that they can take, so that many tools are not described only to be measured.
+        least = PART_SIZE * sum(1 + min(len(tool.members), PARTS_SIZE) for tool in tools)
+        if least > MAX_DETAILS_SIZE:
+            return {}
         size, details = 0, {}
         for row in rows:
             if row.key:
