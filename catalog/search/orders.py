@@ -43,9 +43,12 @@ def keys(order: str, scope: Scope, after: Sequence[Any] | None, limit: int, *, b
     if order == VENDOR:
         return _by_vendor(scope, place, limit, falls)
     beyond, direction = ("<", "DESC") if falls else (">", "ASC")
-    statement = _BY_COLUMN.format(
+    # The tools of a tag are sorted, because no index has them in an order: then only the first are compared.
+    folds_late = scope.is_folded and bool(scope.tags)
+    statement = (_BY_COLUMN_OF_TAGS if folds_late else _BY_COLUMN).format(
         value=COLUMNS[order],
-        scope=scope.condition(),
+        scope=replace(scope, is_folded=False).condition() if folds_late else scope.condition(),
+        folding=scope.folding,
         direction=direction,
         further=f"AND ({COLUMNS[order]}, t.id) {beyond} (%(value)s, %(tool)s)" if place else "",
     )
@@ -55,6 +58,14 @@ def keys(order: str, scope: Scope, after: Sequence[Any] | None, limit: int, *, b
         return [Key(*row) for row in cursor.fetchall()]
 
 
+# Joined in the order of the tools, row by row, which OFFSET ensures.
+_BY_COLUMN_OF_TAGS = """
+SELECT sorted.value, sorted.id FROM (
+    SELECT {value} AS value, t.id FROM catalog_tool t WHERE {scope} {further}
+    ORDER BY value {direction}, t.id {direction} OFFSET 0
+) sorted CROSS JOIN LATERAL (SELECT * FROM catalog_tool o WHERE o.id = sorted.id OFFSET 0) t
+WHERE {folding} ORDER BY sorted.value {direction}, sorted.id {direction} LIMIT %(limit)s
+"""
 _BY_COLUMN = """
 SELECT {value}, t.id FROM catalog_tool t WHERE {scope} {further}
 ORDER BY {value} {direction}, t.id {direction} LIMIT %(limit)s

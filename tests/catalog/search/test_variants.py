@@ -16,7 +16,7 @@ def twins():
     for name in ("refill", "cancel"):
         for endpoint in (*endpoints, make_endpoint(vendor=make_vendor())):
             tools.setdefault(name, []).append(
-                make_tool(make_signature(name), endpoint=endpoint, tool_id=name)
+                make_tool(make_signature(name, tags=("care",)), endpoint=endpoint, tool_id=name)
             )
     search.index_pending()
     return tools
@@ -33,7 +33,8 @@ def client(client):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"q": "refill"}, {"q": "refill", "sort": "-changed"}, {"sort": "vendor"}]
+    "parameters",
+    [{}, {"tag": "care"}, {"q": "refill"}, {"q": "refill", "sort": "-changed"}, {"sort": "vendor"}],
 )
 def test_the_same_tool_at_several_endpoints_is_one_row(client, twins, parameters):
     answer = rows(client, **parameters)
@@ -47,12 +48,18 @@ def test_the_same_tool_at_several_endpoints_is_one_row(client, twins, parameters
 
 
 def test_every_row_is_on_one_page(client, twins):
-    for parameters in ({"sort": "name"}, {"q": "refill cancel"}):
+    by_tag = [{"tag": "care", "sort": sort} for sort in ("name", "-changed")]
+    for parameters in ({"sort": "name"}, {"q": "refill cancel"}, *by_tag):
         answer = rows(client, limit=1, **parameters)
         listed = answer["results"]
         while answer["next"]:
             answer = client.get(answer["next"]).json()
             listed += answer["results"]
+        back = answer["results"]
+        while answer["previous"]:
+            answer = client.get(answer["previous"]).json()
+            back = answer["results"] + back
+        assert [row["id"] for row in back] == [row["id"] for row in listed]
         assert sorted(row["id"] for row in listed) == sorted(
             twin.pk for tools in twins.values() for twin in (tools[0], tools[2])
         )
