@@ -113,8 +113,10 @@ def _is_comparing_behind() -> bool:
     if not meanings.is_compared():
         return False
     stored = meanings.read_stored_state()
-    state = changes.read_state(stored.state) if stored else None
-    if stored is None or state is None or stored.trouble:
+    if stored is None:
+        return False  # a process that does not answer says nothing about its vectors
+    state = changes.read_state(stored.state)
+    if state is None or stored.trouble:
         return True
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {_IS_BEHIND}", _values_of(state))
