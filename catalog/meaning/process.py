@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 # After it ended, as without memory.
 RESTART_SECONDS = 60.0
+# A process that starts anew without its model has no socket for a moment.
+SOCKET_SECONDS = 10.0
 # The model stays in memory for so long after a request.
 IDLE_SECONDS = 60.0
 # An address of a socket is at most 107 bytes long.
@@ -26,15 +28,20 @@ class MeaningProcess:
         self._directory, self._encoder, self._root = directory, encoder, root
         self._idle_seconds = idle_seconds
         self._process: subprocess.Popen[bytes] | None = None
-        self._starts_at = 0.0
+        self._starts_at, self._reachable_at = 0.0, 0.0
 
     def ensure_running(self) -> bool:
-        """Start the process if it does not run; return whether it runs."""
+        """Start the process if it does not run, or if its socket was deleted; return whether it runs."""
         if self._process is not None and self._process.poll() is None:
-            return True
+            if (self._directory / SOCKET).exists():
+                self._reachable_at = time.monotonic()
+            if time.monotonic() - self._reachable_at < SOCKET_SECONDS:
+                return True
+            self._process.kill()
+            self._process.communicate()
         if time.monotonic() < self._starts_at:
             return False
-        self._starts_at = time.monotonic() + RESTART_SECONDS
+        self._starts_at, self._reachable_at = time.monotonic() + RESTART_SECONDS, time.monotonic()
         if len(os.fsencode(self._directory / SOCKET)) > MAX_ADDRESS:
             logger.warning("Searches compare no meanings: PEGBOARD_SEARCH_DIRECTORY is too long a path")
             return False

@@ -13,6 +13,7 @@ import pytest
 
 from catalog import search
 from catalog.meaning import client, server
+from catalog.meaning import process as process_module
 from catalog.meaning.comparison import Comparison, Encoder
 from catalog.meaning.messages import SOCKET, FindNearest, Prepare, ReadState, Similarities, StoreTexts
 from catalog.meaning.models import MODELS, Model
@@ -282,6 +283,27 @@ def test_the_process_is_not_started_again_at_once(settings, tmp_path):
     process._process.stdin.close()
     process._process.wait(30)
     assert not process.ensure_running()
+
+
+def test_a_process_whose_socket_was_deleted_is_started_again(settings, tmp_path, monkeypatch):
+    if len(str(tmp_path / SOCKET)) > MAX_ADDRESS:
+        pytest.skip("The directory of this run is too long for a socket.")
+    monkeypatch.setattr(process_module, "RESTART_SECONDS", 0.0)
+    process = MeaningProcess(tmp_path, "use", settings.BASE_DIR)
+    assert process.ensure_running()
+    try:
+        wait_until((tmp_path / SOCKET).exists)
+        first = process._process.pid
+        (tmp_path / SOCKET).unlink()
+        assert process.ensure_running()
+        assert process._process.pid == first
+        monkeypatch.setattr(process_module, "SOCKET_SECONDS", 0.0)
+        assert process.ensure_running()
+        wait_until((tmp_path / SOCKET).exists)
+        assert process._process.pid != first
+    finally:
+        process._process.stdin.close()
+        process._process.wait(30)
 
 
 def test_a_path_that_is_too_long_for_a_socket_starts_nothing(settings, tmp_path):
