@@ -404,6 +404,12 @@ def test_optional_members_are_written_at_times():
     assert samples.generate(schema, 1, fullness=1.0) == {"inner": {"a": 1}, "b": 2}
 
 
+def test_members_above_the_allowed_number_are_left_out():
+    members = {name: {"const": name} for name in "abc"}
+    schema = {"type": "object", "properties": members, "maxProperties": 2}
+    assert samples.generate(schema, 1, fullness=1.0) == {"a": "a", "b": "b"}
+
+
 @pytest.mark.parametrize("nesting", [5, 6, 7])
 def test_optional_members_end_at_a_depth(nesting):
     schema: dict = {"const": 1}
@@ -428,6 +434,10 @@ TOO_LONG_ARRAY = "An array would have to hold more than it may, or more than is 
         ({"type": "array", "minItems": 1, "items": False}, TOO_LONG_ARRAY),
         ({"type": "array", "minItems": 2, "maxItems": 1}, TOO_LONG_ARRAY),
         ({"type": "array", "minItems": 5_001, "items": {"const": 1}}, TOO_LONG_ARRAY),
+        (
+            {"required": ["a"], "dependentSchemas": {"a": {"$ref": "#"}}},
+            "A reference of the schema points to itself or to nothing.",
+        ),
         ({"enum": []}, "A list of allowed values is empty."),
         ({"type": "text"}, "Its rule “type” is not one of JSON Schema."),
         (
