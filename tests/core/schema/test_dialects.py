@@ -2,7 +2,13 @@
 
 import pytest
 
-from core.schema.dialects import Dialect, normalize_level
+from core.schema.dialects import (
+    Dialect,
+    dialect_of,
+    dialect_of_openapi,
+    normalize_level,
+    requires_itself,
+)
 
 # By kind of value: the keywords, a value that stays as it is, and values that no dialect gives a meaning.
 SOUND = [
@@ -89,8 +95,96 @@ def test_value_without_a_meaning_is_dropped(keyword, value):
             {"dependentSchemas": {"a": {"allOf": [{"maxProperties": 3}, {"minProperties": 1}]}}},
         ),
         ({"required": True, "type": "string"}, {"type": "string"}),
+        ({"required": False}, {}),
+        ({"exclusiveMinimum": 3, "minimum": 1}, {"exclusiveMinimum": 3, "minimum": 1}),
+        ({"exclusiveMaximum": True, "maximum": 5}, {"exclusiveMaximum": 5}),
+        ({"additionalItems": False}, {}),
+        ({"items": [{}]}, {"prefixItems": [{}]}),
+        ({"dependencies": []}, {}),
+        ({"dependencies": {}}, {}),
+        ({"dependencies": {"a": ["b"]}, "dependentRequired": 1}, {"dependentRequired": {"a": ["b"]}}),
+        (
+            {"dependencies": {"a": ["b"]}, "dependentRequired": {"a": 1, "c": ["d"]}},
+            {"dependentRequired": {"a": ["b"], "c": ["d"]}},
+        ),
+        (
+            {"dependencies": {"a": "bc"}, "dependentRequired": {"a": ["b"]}},
+            {"dependentRequired": {"a": ["b", "bc"]}},
+        ),
+        (
+            {"dependencies": {"a": True, "b": {}}, "dependentSchemas": {"c": False}},
+            {"dependentSchemas": {"a": True, "b": {}, "c": False}},
+        ),
+        ({"nullable": True, "type": ["string", "integer"]}, {"type": ["string", "integer", "null"]}),
+        ({"minLength": 0, "minimum": -1, "maximum": 0}, {"minLength": 0, "minimum": -1, "maximum": 0}),
     ],
     ids=str,
 )
 def test_old_spelling_becomes_the_present_one(old, new):
     assert normalize_level(old, Dialect.UNDECLARED)[0] == new
+
+
+DRAFT = "https://json-schema.org/draft/"
+
+
+@pytest.mark.parametrize(
+    ("schema", "dialect"),
+    [
+        ({"$schema": "http://json-schema.org/draft-04/schema#"}, Dialect.DRAFT_4),
+        ({"$schema": "http://json-schema.org/draft-06/schema#"}, Dialect.DRAFT_6),
+        ({"$schema": "https://json-schema.org/draft-07/schema"}, Dialect.DRAFT_7),
+        ({"$schema": DRAFT + "2019-09/schema"}, Dialect.DRAFT_2019),
+        ({"$schema": DRAFT + "2020-12/schema#"}, Dialect.DRAFT_2020),
+        ({"$schema": DRAFT + "2020-12/schema/more"}, Dialect.UNDECLARED),
+        ({"$schema": DRAFT + "2099-01/schema"}, Dialect.UNDECLARED),
+        ({"$schema": "json-schema.org/draft-07/schema"}, Dialect.UNDECLARED),
+        ({"$schema": 7}, Dialect.UNDECLARED),
+        ({}, Dialect.UNDECLARED),
+        (True, Dialect.UNDECLARED),
+    ],
+    ids=str,
+)
+def test_declared_dialect(schema, dialect):
+    assert dialect_of(schema) is dialect
+
+
+@pytest.mark.parametrize(
+    ("version", "dialect"),
+    [
+        *((version, Dialect.OPENAPI_3_0) for version in ("3.0", "3.0.0", "3.0.4")),
+        *((version, Dialect.DRAFT_2020) for version in ("3.1.0", "3.2", "3.01", "4.0", "")),
+    ],
+)
+def test_dialect_of_an_openapi_document(version, dialect):
+    assert dialect_of_openapi(version) is dialect
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_keywords_beside_a_reference_count_since_2019(dialect):
+    annotations = {"title": "T", "default": 1, "$defs": {"A": {}}, "definitions": {"B": {}}}
+    level = {"$ref": "#/$defs/A", "type": "string", "$id": "a", **annotations}
+    stays = dialect in (Dialect.DRAFT_2019, Dialect.DRAFT_2020, Dialect.UNDECLARED)
+    remaining = level if stays else {"$ref": "#/$defs/A", **annotations}
+    assert normalize_level(level, dialect) == (remaining, [])
+    assert normalize_level({"$ref": 3, "type": "string"}, dialect) == ({"$ref": 3, "type": "string"}, [])
+
+
+def test_a_level_is_copied():
+    level = {"items": [{}], "additionalItems": False, "dependencies": {"a": ["b"]}, "type": "a"}
+    before = dict(level)
+    assert normalize_level(level, Dialect.DRAFT_7)[1] == ["type"]
+    assert level == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_required"),
+    [
+        ({"required": True}, True),
+        ({"required": ["a"]}, False),
+        ({"required": 1}, False),
+        ({}, False),
+        (True, False),
+    ],
+)
+def test_a_property_that_requires_itself(schema, is_required):
+    assert requires_itself(schema) is is_required
