@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.schema import subschemas
-from core.schema.inlining import MAX_PARTS, inlined
+from core.schema.inlining import MAX_PARTS, Inliner, inlined, joined
 
 A = {"type": "string", "maxLength": 2}
 links = st.sampled_from(["#/$defs/a", "#/$defs/b", "#/$defs/c"])
@@ -60,3 +60,59 @@ def test_references_that_multiply_are_cut_before_they_are_too_many():
     without, is_cut = inlined({"$ref": "#/$defs/d0", "$defs": {**defined, "d12": A}})
     assert is_cut
     assert len(list(subschemas.walk(without))) < 10 * MAX_PARTS
+
+
+DOCUMENT = {
+    "$id": "http://a.example/",
+    "$schema": "S",
+    "$defs": {
+        "A": {**A, "$anchor": "a", "id": "I"},
+        "Tree": {"properties": {"next": {"$ref": "#/$defs/Tree"}}},
+        "No": False,
+        "Yes": True,
+        "Titled": {"title": "T", "type": "null"},
+    },
+    "title": "Document",
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected", "is_cut"),
+    [
+        ({"$ref": "#/$defs/A"}, A, False),
+        ({"items": {"$ref": "#/$defs/A"}}, {"items": A}, False),
+        ({"$ref": "#/$defs/A", "title": "T"}, {**A, "title": "T"}, False),
+        ({"$ref": "#/$defs/Titled", "title": "U"}, {"title": "U", "type": "null"}, False),
+        ({"$ref": "#/$defs/A", "maxLength": 2}, A, False),
+        ({"$ref": "#/$defs/A", "maxLength": 1}, {"maxLength": 1, "allOf": [A]}, False),
+        ({"$ref": "#/$defs/A", "type": "null", "allOf": [{}]}, {"type": "null", "allOf": [{}, A]}, False),
+        ({"$ref": "#/$defs/No", "title": "T"}, {"title": "T", "not": {}}, False),
+        ({"$ref": "#/$defs/Yes", "title": "T"}, {"title": "T"}, False),
+        ({"$ref": "#/$defs/Tree"}, {"properties": {"next": {}}}, True),
+        ({"$ref": "#/$defs/gone", "title": "T"}, {"title": "T"}, True),
+        ({"$ref": "other", "title": "T"}, {"title": "T"}, True),
+        ({"$dynamicRef": "#/$defs/A"}, A, False),
+        ({"enum": [{"$ref": "#/$defs/A"}]}, {"enum": [{"$ref": "#/$defs/A"}]}, False),
+    ],
+    ids=str,
+)
+def test_targets_replace_references(schema, expected, is_cut):
+    assert inlined({**DOCUMENT, **schema}) == ({"title": "Document", **expected}, is_cut)
+    inliner = Inliner(DOCUMENT)
+    assert inliner.inline_once(schema) == (None if is_cut else expected)
+    assert inliner.is_cut is is_cut
+    # The next schema of the document is not cut because of this one.
+    assert inliner.inline_once({"type": "null"}) == {"type": "null"}
+    assert inliner.is_cut is False
+
+
+def test_the_root_is_no_target_inside_itself():
+    schema = {"properties": {"a": {"$ref": "#"}}}
+    assert inlined(schema) == ({"properties": {"a": {}}}, True)
+    assert Inliner(schema).inline_once({"$ref": "#"}) is None
+
+
+def test_keywords_beside_a_target_that_is_no_object():
+    assert joined({"title": "T"}, False) == {"title": "T", "not": {}}
+    assert joined({"title": "T"}, 3) == {"title": "T"}
+    assert joined({"default": 1, "type": "null"}, {"default": 2}) == {"default": 1, "type": "null"}

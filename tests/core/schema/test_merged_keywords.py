@@ -136,6 +136,30 @@ def test_two_rules_of_a_keyword_become_one(one, other, joined):
     [
         (
             [
+                {"properties": {"a": ONE}},
+                {"properties": {"b": ONE}},
+                {"properties": {"a": True}, "additionalProperties": False},
+            ],
+            {"properties": {"a": ONE}, "additionalProperties": False},
+        ),
+        (
+            [{"properties": {"a": ONE}}, {"properties": {"b": ONE}}, {"patternProperties": {"^a": LETTERS}}],
+            {"properties": {"a": ONE, "b": ONE}, "patternProperties": {"^a": LETTERS}},
+        ),
+        (
+            [
+                {"dependentSchemas": {"a": ONE}},
+                {"dependentSchemas": {"a": LETTERS, "b": ONE}},
+                {"dependentRequired": {}},
+            ],
+            {"dependentSchemas": {"a": {"allOf": [ONE, LETTERS]}, "b": ONE}, "dependentRequired": {}},
+        ),
+        (
+            [{"dependentRequired": {"a": ["b"]}}, {"dependentRequired": {"a": ["c", "b"], "d": ["e"]}}],
+            {"dependentRequired": {"a": ["b", "c"], "d": ["e"]}},
+        ),
+        (
+            [
                 {"properties": {"a": LETTERS}},
                 {"properties": {"b": ONE}},
                 {"properties": {"a": ONE, "c": True}},

@@ -215,6 +215,10 @@ def test_a_recursive_reference_points_to_the_outermost_schema():
         "$defs",
         "A",
     )
+    several = {"$defs": {"A": inner, "B": {**inner, "$id": "other"}}}
+    with pytest.raises(UnresolvedReferenceError) as error:
+        References(several, loops.Dialect.DRAFT_2019).target("$recursiveRef", inner["items"])
+    assert (error.value.code, error.value.reference) == ("AMBIGUOUS_REF", "#")
     plain = {"$id": "inner", "items": {"$recursiveRef": "#"}}
     document = {"$recursiveAnchor": True, "$defs": {"A": plain}}
     assert References(document, loops.Dialect.DRAFT_2019).target("$recursiveRef", plain["items"])[0] == (
@@ -233,6 +237,8 @@ def test_identifiers_of_old_drafts():
     assert references.target("$ref", document["not"])[0] == ("definitions", "A")
     with pytest.raises(UnresolvedReferenceError):
         References(document, loops.Dialect.DRAFT_7).target("$ref", document["not"])
+    named = {"definitions": {"A": {"id": "#a"}, "B": {"id": "#"}}, "not": {"$ref": "#a"}}
+    assert References(named, loops.Dialect.DRAFT_4).target("$ref", named["not"])[0] == ("definitions", "A")
     # Up to draft 7 an identifier beside a reference has no effect.
     beside = {"definitions": {"A": {"$id": "inner", "$ref": "#"}}, "not": {"$ref": "inner"}}
     with pytest.raises(UnresolvedReferenceError):
@@ -283,3 +289,9 @@ def test_target_of_a_schema_without_a_reference():
     assert loops.target_of(loops.references_of(LEAF), LEAF) is None
     schema = {"$ref": "#/$defs/A", "$dynamicRef": "#", "$defs": {"A": LEAF}}
     assert loops.target_of(loops.references_of(schema), schema) is schema["$defs"]["A"]
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#/gone"}, {"items": {"$ref": "#/x"}, "x": 3}])
+def test_reference_to_nothing_is_listed(schema):
+    (holder,) = loops.dangling_references(schema)
+    assert holder is (schema if "$ref" in schema else schema["items"])
