@@ -201,11 +201,8 @@ def _union_of_types(branches: Sequence[Schema]) -> Schema | None:
         if not limited & every <= branch_types or rules & union.keys():
             return None
         union |= {keyword: branch[keyword] for keyword in rules}
-    words: list[str] = []
-    for branch, branch_types in zip(branches, type_sets, strict=True):
-        names = ("number" if name == "fraction" else name for name in branch_types)
-        words += types.type_words(branch) if "type" in branch else sorted(names)
-    return {**union, "type": words}
+    # Each branch has a `type`: one with listed values alone touches every type, and ends above.
+    return {**union, "type": [word for branch in branches for word in types.type_words(branch)]}
 
 
 def shown_type(schema: Schema) -> Any:
