@@ -191,7 +191,7 @@ def deep(levels):
             "refers to another document",
         ),
         ({"type": "object", "properties": {"a": {"pattern": "("}}}, "cannot check: “pattern” of “a”"),
-        (deep(40), "more than 32 levels"),
+        (deep(40), "more than 64 levels"),
         ({"type": "object", "properties": {str(n): {} for n in range(1_001)}}, "the limit is 1,000"),
     ],
 )
