@@ -1,8 +1,10 @@
 """Schemas of what is only sent, or only returned."""
 
+import copy
+
 import pytest
 
-from core.schema.directions import schema_for
+from core.schema.directions import has_direction, schema_for
 
 BASE = {
     "type": "object",
@@ -66,3 +68,141 @@ def test_the_members_of_the_whole_stay_where_they_are_inputs():
     schema = {"properties": {"a": {"type": "string", "readOnly": True}, "b": BASE}, "required": ["a"]}
     writable = {"properties": {"a": {"type": "string", "readOnly": True}, "b": SENT}, "required": ["a"]}
     assert schema_for("request", schema, keeps_top_members=True) == writable
+
+
+@pytest.mark.parametrize(
+    ("schema", "request_schema"),
+    [
+        (
+            {
+                "properties": {"id": {"readOnly": True}, "a": True},
+                "dependentSchemas": {"id": {"required": ["a"]}, "a": {"required": ["id", "a"]}},
+            },
+            {"properties": {"a": True}, "dependentSchemas": {"a": {"required": ["a"]}}},
+        ),
+        (
+            {"properties": {"id": {"readOnly": True}}, "minProperties": 1},
+            {"properties": {}, "minProperties": 0},
+        ),
+        (
+            {"properties": {"id": {"readOnly": True}}, "minProperties": 0, "not": {"minProperties": 1}},
+            {"properties": {}, "minProperties": 0, "not": {"minProperties": 1}},
+        ),
+        (
+            {
+                "properties": {"id": {"readOnly": True}},
+                "oneOf": [{"required": ["id"], "type": "object"}, {"type": "string"}],
+            },
+            {"properties": {}, "oneOf": [{"type": "object"}, {"type": "string"}]},
+        ),
+        (
+            {
+                "properties": {"id": {"readOnly": True}},
+                "oneOf": [{"required": ["id"]}, {"required": ["a"]}],
+                "anyOf": [{"required": ["a"]}, {"title": "T"}],
+            },
+            {
+                "properties": {},
+                "anyOf": [{"required": ["a"]}, {"title": "T"}],
+                "allOf": [{"anyOf": [{}, {"required": ["a"]}]}],
+            },
+        ),
+        (
+            {
+                "properties": {"id": {"readOnly": True}},
+                "oneOf": [{"required": ["id"]}, {"required": ["a"]}],
+                "anyOf": [True, {"title": "T"}],
+                "allOf": [{"title": "A"}],
+            },
+            {
+                "properties": {},
+                "anyOf": [True, {"title": "T"}],
+                "allOf": [{"title": "A"}, {"anyOf": [{}, {"required": ["a"]}]}],
+            },
+        ),
+        (
+            {
+                "oneOf": [
+                    {"properties": {"id": {"readOnly": True}}, "required": ["id"]},
+                    {"properties": {"a": True}},
+                ]
+            },
+            {"anyOf": [{"properties": {}}, {"properties": {"a": True}}]},
+        ),
+        (
+            {
+                "properties": {"id": {"readOnly": True}},
+                "not": {"$ref": "#/$defs/N"},
+                "items": {"$ref": "#/$defs/N"},
+                "$defs": {"N": {"required": ["id"], "properties": {"id": {"readOnly": True}}}},
+            },
+            {
+                "properties": {},
+                "not": {"$ref": "#/$defs/N"},
+                "items": {"$ref": "#/$defs/N_2"},
+                "$defs": {
+                    "N": {"required": ["id"], "properties": {"id": {"readOnly": True}}},
+                    "N_2": {"properties": {}},
+                },
+            },
+        ),
+        ({"properties": {"id": {"readOnly": True}, "b": {"$ref": "#/properties/id"}}}, {"properties": {}}),
+        (
+            {
+                "$ref": "#/$defs/a~1b",
+                "$defs": {"a/b": {"properties": {"id": {"readOnly": True}}, "required": ["id"]}},
+            },
+            {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"properties": {}}}},
+        ),
+        (
+            {
+                "$ref": "#/properties/x/items",
+                "properties": {
+                    "x": {"items": {"properties": {"id": {"readOnly": True}}, "required": ["id", "b"]}}
+                },
+            },
+            {
+                "properties": {"x": {"items": {"required": ["b"], "properties": {}}}},
+                "$ref": "#/$defs/properties~1x~1items",
+                "$defs": {"properties/x/items": {"required": ["b"], "properties": {}}},
+            },
+        ),
+        (
+            {
+                "properties": {"id": {"readOnly": True}},
+                "if": {"required": ["id"]},
+                "then": {"required": ["id", "a"]},
+                "else": False,
+            },
+            {"properties": {}, "if": {"required": ["id"]}, "then": {"required": ["a"]}, "else": False},
+        ),
+        (
+            {
+                "properties": {"id": {"allOf": [{"readOnly": True}]}, "c": {"anyOf": [{"readOnly": True}]}},
+                "required": ["id", "c"],
+            },
+            {"properties": {}},
+        ),
+        (
+            {"properties": {"id": {"readOnly": True}}, "dependentRequired": {"a": ["id", "b"], "id": ["a"]}},
+            {"dependentRequired": {"a": ["b"]}, "properties": {}},
+        ),
+    ],
+    ids=str,
+)
+def test_schema_of_a_request_to_the_letter(schema, request_schema):
+    before = copy.deepcopy(schema)
+    assert schema_for("request", schema) == request_schema
+    assert schema == before
+
+
+def test_flags_of_each_direction():
+    assert has_direction("request", {"items": {"readOnly": True}})
+    assert has_direction("response", {"items": {"writeOnly": True}})
+    assert not has_direction("request", {"items": {"writeOnly": True, "readOnly": "true"}})
+    assert not has_direction("response", True)
+
+
+def test_a_schema_out_of_bounds_is_left_to_its_reader():
+    schema = {"readOnly": True, "enum": [0] * 60_001}
+    assert schema_for("request", schema) is schema

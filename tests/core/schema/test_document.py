@@ -230,3 +230,112 @@ def test_a_hostile_schema_is_rejected_or_read_at_once(schema):
     _, peak_memory = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak_memory < 100 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("schema", "dialect", "root", "findings", "declared_dialect"),
+    [
+        (
+            {"items": [{"type": 1}], "additionalItems": {"pattern": 2}},
+            None,
+            {"prefixItems": [{}], "items": {}},
+            [("MALFORMED", ("items", "0"), "type"), ("MALFORMED", ("additionalItems",), "pattern")],
+            "",
+        ),
+        (
+            {"dependencies": {"a": {"minLength": -1}}, "dependentSchemas": {"b": {"minLength": -1}}},
+            None,
+            {"dependentSchemas": {"b": {}, "a": {}}},
+            [
+                ("MALFORMED", ("dependentSchemas", "b"), "minLength"),
+                ("MALFORMED", ("dependencies", "a"), "minLength"),
+            ],
+            "",
+        ),
+        (
+            {"definitions": {"A": {"type": 1}}, "$defs": {"A": {"$ref": "#/definitions/A"}, "A_2": True}},
+            None,
+            {"$defs": {"A": {"$ref": "#/$defs/A_3"}, "A_2": True, "A_3": {}}},
+            [("MALFORMED", ("definitions", "A"), "type")],
+            "",
+        ),
+        (
+            {"properties": {"a": {"required": True}, "b": {"required": True}}, "required": ["b"]},
+            None,
+            {"properties": {"a": {}, "b": {}}, "required": ["b", "a"]},
+            [],
+            "",
+        ),
+        (
+            {"x-own": {"deep": {"type": "null", "items": {"$ref": "#/x-own"}}}, "$ref": "#/x-own/deep"},
+            None,
+            {
+                "x-own": {"deep": {"type": "null", "items": {"$ref": "#/x-own"}}},
+                "$ref": "#/$defs/x-own~1deep",
+                "$defs": {
+                    "x-own/deep": {"type": "null", "items": {"$ref": "#/$defs/x-own"}},
+                    "x-own": {"deep": {"type": "null", "items": {"$ref": "#/x-own"}}},
+                },
+            },
+            [],
+            "",
+        ),
+        (
+            {"$ref": "#/x/y", "x": {"y": {"title": "T"}}, "$defs": {"x/y": {}}},
+            None,
+            {
+                "x": {"y": {"title": "T"}},
+                "$ref": "#/$defs/x~1y_2",
+                "$defs": {"x/y": {}, "x/y_2": {"title": "T"}},
+            },
+            [],
+            "",
+        ),
+        (
+            {"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"anyOf": [{"title": "T", "$ref": "#"}]}}},
+            None,
+            {"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"anyOf": [{"title": "T"}]}}},
+            [("ENDLESS_REF", ("$defs", "A", "anyOf", "0"), "#")],
+            "",
+        ),
+        (
+            {"$ref": "#/$defs/A", "type": "string", "$defs": {"A": {}}},
+            Dialect.DRAFT_7,
+            {"$ref": "#/$defs/A", "$defs": {"A": {}}},
+            [],
+            "draft-07",
+        ),
+        (
+            {
+                "$ref": "#/$defs/A",
+                "$dynamicRef": "#/$defs/B",
+                "$recursiveRef": "#/gone",
+                "$defs": {"A": {}, "B": {}},
+            },
+            None,
+            {"$ref": "#/$defs/A", "allOf": [{"$ref": "#/$defs/B"}], "$defs": {"A": {}, "B": {}}},
+            [("BROKEN_REF", (), "#/gone")],
+            "",
+        ),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-04/schema#",
+                "id": "a",
+                "properties": {"x": {"exclusiveMinimum": True, "minimum": 2}},
+            },
+            None,
+            {"id": "a", "properties": {"x": {"exclusiveMinimum": 2}}},
+            [],
+            "draft-04",
+        ),
+        (3, None, True, [("MALFORMED", (), "")], ""),
+        (True, None, True, [], ""),
+        (None, Dialect.DRAFT_7, True, [("MALFORMED", (), "")], "draft-07"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_internal_form_with_the_places_of_findings(schema, dialect, root, findings, declared_dialect):
+    document = read_document(schema, dialect)
+    assert document.root == root
+    assert [(finding.code, finding.place, finding.subject) for finding in document.findings] == findings
+    assert document.dialect == declared_dialect

@@ -28,7 +28,7 @@ def faults_of(schema, value):
         ({"enum": ["a", "b"]}, 1, "must be one of a, b", "enum"),
         ({"enum": ["a", None, 1]}, 2, "must be one of “a”, null, 1", "enum"),
         (
-            {"enum": [f"v{number}" for number in range(21)]},
+            {"enum": [f"v{number}" for number in range(22)]},
             "z",
             "must be one of " + ", ".join(f"v{number}" for number in range(20)) + ", …",
             "enum",
@@ -270,6 +270,7 @@ def test_judgements_are_the_parts_of_a_value_times_the_cost_of_its_schema():
     assert validation.count_judgements(ready, {"a": 1}) == 6
     assert validation.count_judgements(ready, {"a": "x" * 200}) == 9
     assert validation.count_judgements(checked({}), 5) == 1
+    assert validation.count_judgements(checked({}), {"a": [1, 2], "b": {"c": 3}}) == 6
     assert validation.count_judgements(validation.CompiledSchema({}, None), 5) == 0
     assert validation.CompiledSchema({"$ref": "#"}, None).cost_at(3) == math.inf
 
