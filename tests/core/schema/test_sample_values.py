@@ -438,6 +438,7 @@ TOO_LONG_ARRAY = "An array would have to hold more than it may, or more than is 
             {"required": ["a"], "dependentSchemas": {"a": {"$ref": "#"}}},
             "A reference of the schema points to itself or to nothing.",
         ),
+        ({"type": "number", "exclusiveMinimum": 1.7e308, "multipleOf": 1.7e308}, MALFORMED),
         ({"enum": []}, "A list of allowed values is empty."),
         ({"type": "text"}, "Its rule “type” is not one of JSON Schema."),
         (
