@@ -121,7 +121,7 @@ def test_a_preview_answers_and_keeps_nothing(api, desk):
     preview = api.post(f"{URL}mocks/look_up/preview/", {"arguments": {"city": "Oslo"}, **away}).json()
 
     assert mocked == again
-    assert mocked["outcome"] == "ok"
+    assert mocked.get("outcome") == "ok", mocked
     assert answers.faults_in_outputs(desk.pins.get(name="look_up").version.decoded(), mocked["outputs"]) == []
     assert (unfit["outcome"], set(unfit["error"]["fields"])) == ("invalid_arguments", {"city", "town"})
     assert (preview["outcome"], preview["retry"]["after_ms"]) == ("unavailable", 9000)
