@@ -121,7 +121,8 @@ def declared_inputs(view: AnyAPIView, method: str) -> tuple[list[str], bool]:
 
 def schema_of(view: AnyAPIView, method: str) -> AutoSchema:
     # A new one for each caller: the one of the class is shared by all threads.
-    of_the_method = getattr(getattr(view, method.lower()), "kwargs", {}).get("schema")
+    # Of the class: a write with an Idempotency-Key has replaced the handler of this view.
+    of_the_method = getattr(getattr(type(view), method.lower()), "kwargs", {}).get("schema")
     of_the_class = inspect.getattr_static(view, "schema")
     usual: Any = api_settings.DEFAULT_SCHEMA_CLASS
     if isinstance(of_the_class, AutoSchema):

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from designer.models import Agent
 from people import idempotent_writes
+from people.api import generics
 from people.models import ApiKey, IdempotentWrite, Role
 from tests.clients import client_of
 from tests.factories import make_agent, make_user
@@ -32,6 +33,14 @@ def test_a_repeated_write_changes_data_once(api):
     assert "Idempotency-Replayed" not in first.headers
     assert second.headers["Idempotency-Replayed"] == "true"
     assert Agent.objects.count() == 1
+
+
+def test_the_first_write_of_a_process_may_have_a_key(api, monkeypatch):
+    make_agent(slug="desk")
+    monkeypatch.setattr(generics, "_declared", {})
+    body, path = {"body": "Say hello."}, f"{AGENTS}desk/procedures/lint/"
+    assert post(api, "k1", body, path).status_code == 200
+    assert api.post(path, body).status_code == 200
 
 
 def test_another_key_is_another_write(api):
