@@ -60,7 +60,7 @@ class Reasons:
 CLOSE = 0.7
 # More certainty decides nothing more.
 MAX_CHORE = 4.0
-# What the features of a question are known from.
+# The weights depend on which sources the features of a question have.
 Sources = Literal["words", "meanings", "chores"]
 
 

@@ -1,4 +1,4 @@
-"""What each keyword becomes where two schemas apply at once."""
+"""Each keyword is merged where two schemas apply at once."""
 
 import pytest
 

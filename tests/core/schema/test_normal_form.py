@@ -223,9 +223,9 @@ def test_members_have_their_schemas_down_to_a_depth():
     schema: dict = {"title": "10"}
     for number in range(9, 0, -1):
         schema = {"title": str(number), "properties": {"a": schema}}
-    found = list(members.members_of("m", schema))
-    assert [member["title"] for _, member in found] == ["1", "2", "3", "4", "5", "6", "7"]
-    assert found[2][0] == ("m", "a", "a")
+    member_schemas = list(members.members_of("m", schema))
+    assert [member["title"] for _, member in member_schemas] == ["1", "2", "3", "4", "5", "6", "7"]
+    assert member_schemas[2][0] == ("m", "a", "a")
 
 
 def test_flags_and_formats_of_all_schemas_of_a_value():

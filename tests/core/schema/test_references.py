@@ -237,8 +237,11 @@ def test_identifiers_of_old_drafts():
     assert references.target("$ref", document["not"])[0] == ("definitions", "A")
     with pytest.raises(UnresolvedReferenceError):
         References(document, loops.Dialect.DRAFT_7).target("$ref", document["not"])
-    named = {"definitions": {"A": {"id": "#a"}, "B": {"id": "#"}}, "not": {"$ref": "#a"}}
-    assert References(named, loops.Dialect.DRAFT_4).target("$ref", named["not"])[0] == ("definitions", "A")
+    document = {"definitions": {"A": {"id": "#a"}, "B": {"id": "#"}}, "not": {"$ref": "#a"}}
+    assert References(document, loops.Dialect.DRAFT_4).target("$ref", document["not"])[0] == (
+        "definitions",
+        "A",
+    )
     # Up to draft 7 an identifier beside a reference has no effect.
     beside = {"definitions": {"A": {"$id": "inner", "$ref": "#"}}, "not": {"$ref": "inner"}}
     with pytest.raises(UnresolvedReferenceError):

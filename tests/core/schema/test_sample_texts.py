@@ -1,4 +1,4 @@
-"""What a pattern offers for each of its pieces, and how often a piece is repeated."""
+"""Sample texts of each piece of a pattern, and how often a piece is repeated."""
 
 import string
 from random import Random

@@ -280,7 +280,7 @@ def test_proposals_follow_each_change_of_the_catalog(page, orders, look_up, canc
     other = make_tool(make_signature("cancel_any_order", description="Cancel an order."))
     index_changes()
     assert {first, other.name} <= set(first_tools_of(page, CANCEL))
-    # What review decides is read each time.
+    # Decisions of reviewers are read each time.
     Tool.objects.filter(pk=other.pk).update(stopped=other.current)
     assert other.name not in first_tools_of(page, CANCEL)
     cancel.endpoint.removed_at = timezone.now()
