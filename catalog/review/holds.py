@@ -96,22 +96,15 @@ def states_by(stopping: Iterable[Stopping], versions: Iterable[ToolVersion]) -> 
     return states
 
 
+def _rows_of_tools(findings: QuerySet[Finding]) -> QuerySet[Finding, Stopping]:
+    rows = findings.filter(tool__in=named_keys("tools")).order_by()
+    return rows.values_list("tool_id", "subject", "version_id", "state")
+
+
 _REFUSING_PINS: CompiledQuery[Stopping] = CompiledQuery(
-    lambda: (
-        Finding.objects.refusing_pins()
-        .filter(tool__in=named_keys("tools"))
-        .order_by()
-        .values_list("tool_id", "subject", "version_id", "state")
-    )
+    lambda: _rows_of_tools(Finding.objects.refusing_pins())
 )
-_STOPPING: PreparedQuery[Stopping] = PreparedQuery(
-    lambda: (
-        Finding.objects.stopping()
-        .filter(tool__in=named_keys("tools"))
-        .order_by()
-        .values_list("tool_id", "subject", "version_id", "state")
-    )
-)
+_STOPPING: PreparedQuery[Stopping] = PreparedQuery(lambda: _rows_of_tools(Finding.objects.stopping()))
 
 
 def stopping_of_tool() -> ArraySubquery:
