@@ -97,19 +97,16 @@ def _count_rows(column: str, scope: Scope) -> dict[str, int]:
 def count_tools(scope: Scope) -> int:
     """Return how many tools the scope holds."""
     total = sum(count_values(("endpoint",), scope)["endpoint"].values())
-    if total > LARGE_CATALOG or scope.has_labels or _is_complete():
+    if total > LARGE_CATALOG or scope.has_labels:
         return total
-    return orders.count(scope)
+    state = index.index_state()
+    is_complete = state and state.filled_through is None and not changes.count_changes(state, 1)
+    return total if is_complete else orders.count(scope)
 
 
 def count_matches(scope: Scope, matches: Matches) -> int:
     # With all labels: whoever shows facets asks for them next, and the engine reads the matches once.
     return sum(count_values(LABELS, scope, matches)["endpoint"].values())
-
-
-def _is_complete() -> bool:
-    state = index.index_state()
-    return bool(state and state.filled_through is None and not changes.count_changes(state, 1))
 
 
 def tools_in(scope: Scope, limit: int) -> list[int]:

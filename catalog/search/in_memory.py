@@ -35,9 +35,12 @@ class InMemoryIndex:
     def scores(self, text: str) -> list[float]:
         """Return the score of each tool for `text`, in the order of the tools; 0 without any of its words."""
         parsed_question = question.read(text)
-        terms = question.weigh(
-            parsed_question, {word: self._known(word) for word in parsed_question.words}, {}
-        )
+        known_words = {}
+        for word in parsed_question.words:
+            stem = self._stems[word]
+            holder_count = len(self._holders.get(stem or word, ()))
+            known_words[word] = Known(stem or word, holder_count, is_stop=not stem)
+        terms = question.weigh(parsed_question, known_words, {})
         count = len(self._vectors)
         gains = ranking.by_key(ranking.find_gains(terms.stress, terms.found_in, count))
         stresses = ranking.by_key(terms.stress)
@@ -65,7 +68,3 @@ class InMemoryIndex:
     def _plain(self, text: str) -> list[str]:
         text_words = [word for run in words.runs(text) for word in words.parts(run)]
         return [stem for word in text_words if (stem := self._stems[word])]
-
-    def _known(self, word: str) -> Known:
-        stem = self._stems[word]
-        return Known(stem or word, len(self._holders.get(stem or word, ())), is_stop=not stem)

@@ -216,13 +216,7 @@ def _read_tools(statement: str, values: dict[str, Any]) -> list[IndexedTool]:
     # Translations are of the vendor's texts.
     translations = stored.searched_translations({row.tool: row.signature for row in rows}, decode_signature)
     rows = [replace(row, translations=translations.get(row.tool, "")) for row in rows]
-    return _with_our_texts(rows)
-
-
-def _with_our_texts(rows: list[IndexedTool]) -> list[IndexedTool]:
     rewrites = effective_texts.rewrites([row.tool for row in rows if row.is_worded])
-    if not rewrites:
-        return rows
     return [
         replace(row, signature=to_json(rewrites[row.tool].reword(from_json(row.signature))).decode())
         if row.tool in rewrites

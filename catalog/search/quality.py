@@ -61,6 +61,16 @@ class AskedQuestion:
     is_refused: bool
     milliseconds: float
 
+    @property
+    def recall(self) -> float:
+        """The share of the expected tools that are among the first `DEPTH`."""
+        if not self.grades:
+            return 0.0
+        return len(self.grades.keys() & set(self.ranked[:DEPTH])) / len(self.grades)
+
+    def has_answer_in(self, depth: int) -> bool:
+        return any(tool in self.grades for tool in self.ranked[:depth])
+
 
 @dataclass(slots=True)
 class Figures:
@@ -112,23 +122,22 @@ def resolve_answers(questions: Sequence[KnownQuestion], tools: Iterable[KnownToo
 def measure(asked: Iterable[AskedQuestion]) -> dict[str, Figures]:
     """Return the figures by set, in the order of the sets."""
     by_set: defaultdict[str, list[AskedQuestion]] = defaultdict(list)
-    for answered in asked:
-        by_set[answered.question.set].append(answered)
-    return {name: _measure_set(questions) for name, questions in by_set.items()}
-
-
-def _measure_set(asked: Sequence[AskedQuestion]) -> Figures:
-    count = len(asked)
-    times = sorted(answered.milliseconds for answered in asked)
-    return Figures(
-        questions=count,
-        ndcg=sum(ndcg(answered.ranked, answered.grades) for answered in asked) / count,
-        recall=sum(_recall(answered) for answered in asked) / count,
-        in_first_three=sum(_has_answer(answered, FIRST) for answered in asked) / count,
-        in_first_ten=sum(_has_answer(answered, DEPTH) for answered in asked) / count,
-        refused=sum(answered.is_refused for answered in asked) / count,
-        p95=times[min(int(0.95 * count), count - 1)],
-    )
+    for question in asked:
+        by_set[question.question.set].append(question)
+    figures = {}
+    for name, questions in by_set.items():
+        count = len(questions)
+        times = sorted(question.milliseconds for question in questions)
+        figures[name] = Figures(
+            questions=count,
+            ndcg=sum(ndcg(question.ranked, question.grades) for question in questions) / count,
+            recall=sum(question.recall for question in questions) / count,
+            in_first_three=sum(question.has_answer_in(FIRST) for question in questions) / count,
+            in_first_ten=sum(question.has_answer_in(DEPTH) for question in questions) / count,
+            refused=sum(question.is_refused for question in questions) / count,
+            p95=times[min(int(0.95 * count), count - 1)],
+        )
+    return figures
 
 
 def ndcg(ranked: Sequence[int], grades: Mapping[int, int]) -> float:
@@ -140,11 +149,3 @@ def ndcg(ranked: Sequence[int], grades: Mapping[int, int]) -> float:
 
 def _gain(grades: Iterable[int]) -> float:
     return sum((2.0**grade - 1) / math.log2(place + 2) for place, grade in enumerate(islice(grades, DEPTH)))
-
-
-def _recall(asked: AskedQuestion) -> float:
-    return len(asked.grades.keys() & set(asked.ranked[:DEPTH])) / len(asked.grades) if asked.grades else 0.0
-
-
-def _has_answer(asked: AskedQuestion, depth: int) -> bool:
-    return any(tool in asked.grades for tool in asked.ranked[:depth])

@@ -50,11 +50,9 @@ def has_same_subject(name: str, other_name: str) -> bool:
 
     `request_prior_authorization` and `request_late_checkout` share a word that says little about either.
     """
-    subjects = [_subject(words.words(text)) for text in (name, other_name)]
+    subjects = []
+    for name_words in (words.words(name), words.words(other_name)):
+        verb = find_verb(name_words)
+        subjects.append({word.removesuffix("s") for index, word in enumerate(name_words) if index != verb})
     shorter = min(map(len, subjects))
     return 0 < shorter < 2 * len(subjects[0] & subjects[1])
-
-
-def _subject(name: list[str]) -> set[str]:
-    verb = find_verb(name)
-    return {word.removesuffix("s") for index, word in enumerate(name) if index != verb}

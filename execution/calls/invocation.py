@@ -112,17 +112,17 @@ def continue_in_thread(call: Call, **options: Any) -> Call:
 def _run_in_thread(call: Call) -> Call:
     if call.is_ours:
         call.extends_with_progress = call.runtime is not None and call.runtime.side.wants_progress
-        # The caller reads the results from the row.
+        running_call = copy.copy(call)  # the caller reads the results from the row
+
+        def run_and_close() -> None:
+            try:
+                _run(running_call)
+            finally:
+                connection.close()
+
         context_copy = contextvars.copy_context()
-        threading.Thread(target=context_copy.run, args=(_run_and_close, copy.copy(call)), name="call").start()
+        threading.Thread(target=context_copy.run, args=(run_and_close,), name="call").start()
     return call
-
-
-def _run_and_close(call: Call) -> None:
-    try:
-        _run(call)
-    finally:
-        connection.close()
 
 
 def _run_or_wait(call: Call) -> Call:

@@ -184,17 +184,18 @@ class WatchedCall(LeasedCall):
     def end_if_left(self) -> None:
         """End the call in a thread of its own if its program has hung up, because the vendor may have to
         be notified."""
+
+        def end() -> None:
+            try:
+                self._end(copy.copy(self.call))
+            except DatabaseError as exc:
+                logger.warning("call %s, whose client has hung up, could not be ended: %s", self.call.pk, exc)
+            finally:
+                connection.close()
+
         has_left = self.call.runtime.side.has_left if self.call.runtime else None
         if has_left and not self.is_lost and has_left():
-            threading.Thread(target=self._end_it, name="left", daemon=True).start()
-
-    def _end_it(self) -> None:
-        try:
-            self._end(copy.copy(self.call))
-        except DatabaseError as exc:
-            logger.warning("call %s, whose client has hung up, could not be ended: %s", self.call.pk, exc)
-        finally:
-            connection.close()
+            threading.Thread(target=end, name="left", daemon=True).start()
 
     def __enter__(self) -> Self:
         _watch.add(self)

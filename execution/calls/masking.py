@@ -80,19 +80,25 @@ def _mask_call(call: Call, marks: SensitiveValues, texts: Sequence[str]) -> Call
                 cut=MASK if masked.cut else "",
                 attempts=[
                     msgspec.structs.replace(
-                        attempt, exchanges=[_masked_exchange(exchange) for exchange in attempt.exchanges]
+                        attempt,
+                        # Values are in their encoding here, and headers may repeat them.
+                        exchanges=[
+                            RecordedExchange(
+                                method=sent.method,
+                                url=MASK,
+                                body=MASK,
+                                reply=MASK,
+                                status=sent.status,
+                                duration_ms=sent.duration_ms,
+                            )
+                            for sent in attempt.exchanges
+                        ],
                     )
                     for attempt in masked.attempts
                 ],
             )
         ).decode()
     return row
-
-
-def _masked_exchange(sent: RecordedExchange) -> RecordedExchange:
-    # Values are in their encoding here, and headers may repeat them.
-    masked = RecordedExchange(method=sent.method, url=MASK, body=MASK, reply=MASK)
-    return msgspec.structs.replace(masked, status=sent.status, duration_ms=sent.duration_ms)
 
 
 def has_sensitive_values(tool: int) -> bool:

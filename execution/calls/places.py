@@ -53,11 +53,20 @@ class CallPlaces:
     @contextmanager
     def place(self, holder: Holder, seconds: float) -> Iterator[bool]:
         """Take a place within so many seconds and free it at the end. Yields False without one."""
+        # A user who tries a tool does so for no agent.
+        shares = (
+            {holder: KEY_SHARE} if holder.agent is None else {holder: KEY_SHARE, holder.agent: AGENT_SHARE}
+        )
+
+        def is_free() -> bool:
+            free = (settings.CALLS_IN_A_PROCESS if self._size is None else self._size) - self._taken
+            return all(may_take(self._held[key], free, share) for key, share in shares.items())
+
         with self._changed:
-            has_place = self._changed.wait_for(lambda: self._may_take(holder), seconds)
+            has_place = self._changed.wait_for(is_free, seconds)
             if has_place:
                 self._taken += 1
-                self._held.update(_shares(holder).keys())
+                self._held.update(shares.keys())
         try:
             yield has_place
         finally:
@@ -65,18 +74,8 @@ class CallPlaces:
                 with self._changed:
                     self._taken -= 1
                     # Counts of zero are dropped.
-                    self._held -= Counter(_shares(holder).keys())
+                    self._held -= Counter(shares.keys())
                     self._changed.notify_all()
-
-    def _may_take(self, holder: Holder) -> bool:
-        size = settings.CALLS_IN_A_PROCESS if self._size is None else self._size
-        free = size - self._taken
-        return all(may_take(self._held[key], free, share) for key, share in _shares(holder).items())
-
-
-def _shares(holder: Holder) -> dict[Hashable, int]:
-    # A user who tries a tool does so for no agent.
-    return {holder: KEY_SHARE} if holder.agent is None else {holder: KEY_SHARE, holder.agent: AGENT_SHARE}
 
 
 _places = CallPlaces()

@@ -70,15 +70,15 @@ class MCPRelease(ServedRelease):
         return self._derived("context items", lambda: [*map(context_item, self._document.context)])
 
     def tools(self, client: Client) -> Sequence[msgspec.Raw]:
+        def encode_tools() -> list[msgspec.Raw]:
+            tools = msgspec.json.decode(self.exported(), type=_ToolList).tools
+            tool_by_name = {tool.signature.name: tool for tool in self._document.tools}
+            pictures = {} if "icons" in client.unknown_members else icons.icons_by_tool(tool_by_name.values())
+            return [_adapt_to_client(tool, tool_by_name, pictures, client) for tool in tools]
+
         # The tools of a release never change, so each process encodes them once and pages join the texts.
         key = ("mcp", self.release.pk, client.unknown_members, client.is_modern)
-        return self._derived(key, lambda: self._encode_tools(client))
-
-    def _encode_tools(self, client: Client) -> list[msgspec.Raw]:
-        tools = msgspec.json.decode(self.exported(), type=_ToolList).tools
-        tool_by_name = {tool.signature.name: tool for tool in self._document.tools}
-        pictures = {} if "icons" in client.unknown_members else icons.icons_by_tool(tool_by_name.values())
-        return [_adapt_to_client(tool, tool_by_name, pictures, client) for tool in tools]
+        return self._derived(key, encode_tools)
 
     def input_schema(self, tool_name: str) -> Mapping[str, Any] | None:
         tool = self._tool(tool_name)
