@@ -45,8 +45,14 @@ def _value(value: object) -> str:
 
 
 def _differences(before: object, after: object, path: str) -> Iterator[tuple[str, object, object]]:
-    if _same(before, after):
-        return
+    if before is not _ABSENT and after is not _ABSENT:
+        if _is_number(before) and _is_number(after):
+            # JSON has one type of number, and the database returns 1e22 as an integer.
+            is_equal = before == after or _as_float(before) == _as_float(after) != math.inf
+        else:
+            is_equal = canonical(before) == canonical(after)
+        if is_equal:
+            return
     if isinstance(before, dict) and isinstance(after, dict):
         for member in sorted(before.keys() | after.keys()):
             member_path = f"{path}/{pointers.escape(member)}"
@@ -56,15 +62,6 @@ def _differences(before: object, after: object, path: str) -> Iterator[tuple[str
             yield from _differences(*pair, f"{path}/{number}")
     else:
         yield path, before, after
-
-
-def _same(before: object, after: object) -> bool:
-    if before is _ABSENT or after is _ABSENT:
-        return False
-    if _is_number(before) and _is_number(after):
-        # JSON has one type of number, and the database returns 1e22 as an integer.
-        return before == after or _as_float(before) == _as_float(after) != math.inf
-    return canonical(before) == canonical(after)
 
 
 def _is_number(value: object) -> bool:

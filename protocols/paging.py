@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from core.outbound.errors import ProtocolViolationError, printable
 from core.strict_json import PartialDocument
-from protocols.list_pages import Ending, Item, ItemPage, Note, UnreadableItemError
+from protocols.list_pages import Ending, Item, ItemPage, Note, RejectedItem, UnreadableItemError
 
 # It is part of an address, which servers limit to about 8 kB.
 MAX_CURSOR_LENGTH = 2048
@@ -76,6 +76,17 @@ class RefusedEntry:
     entry: Any
     number: int
     error: UnreadableItemError
+
+    def as_rejected_item(self, read_id: Callable[[dict[str, Any]], str]) -> RejectedItem:
+        """Return the entry under the id of its tool, so that a known tool is not withdrawn.
+
+        read_id: returns the id, or raises UnreadableItemError.
+        """
+        try:
+            tool = read_id(self.entry) if isinstance(self.entry, dict) else f"#{self.number}"
+        except UnreadableItemError:
+            tool = f"#{self.number}"
+        return RejectedItem(tool, self.error.code, self.error.reason)
 
 
 def sort_entries(

@@ -62,12 +62,9 @@ class ServerRequest:
             raise DomainError("invalid_user", message)
         return name
 
-    def json(self) -> Any:
-        """Return the body. Raises DomainError if it is not JSON or contains a value that cannot be stored."""
-        return self._document
-
     @cached_property
-    def _document(self) -> Any:
+    def document(self) -> Any:
+        """The parsed body. Raises DomainError if it is not JSON or contains a value that cannot be stored."""
         try:
             document = strict_json.loads(self.body, allow_unstorable=True)
         except ProtocolViolationError as error:

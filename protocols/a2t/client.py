@@ -31,7 +31,6 @@ from protocols.list_pages import (
     NoKnownPages,
     Note,
     RejectedItem,
-    UnreadableItemError,
 )
 from protocols.signature import Signature
 
@@ -135,10 +134,20 @@ class A2T(Protocol):
             if reply.status >= 400:
                 look_up = partial(session.get, _tools(session) + wire.tool_path(tool_id, label))
                 return outcomes.complaint(reply, look_up=look_up, keeps_body=True)
-            outputs, notes = _outputs(reply)
+            if not reply.body.strip():
+                note = Note("EMPTY_REPLY", "The reply of the tool was empty.")
+                return outcomes.ok({}, signature, [note])
+            answer = strict_json.require_answer(reply)
+            document = answer.value
+            entries = document.get(wire.OUTPUTS) if isinstance(document, dict) else document
+            if not isinstance(entries, list):
+                raise ProtocolViolationError("SHAPE", "The reply has no array “output_parameters”.")
         except ProtocolError as error:
             return outcomes.after(error)
-        return outcomes.ok(outputs, signature, notes)
+        values = [entry for entry in wire.names_and_values(entries) if entry]
+        notes = [*outcomes.notes_on(answer)]
+        notes += [Note("BAD_OUTPUT", "An output without a name was ignored.")] * (len(entries) - len(values))
+        return outcomes.ok(dict(values), signature, notes)
 
     def _pages(
         self, session: Session, path: str, known_pages: KnownPages, *, is_listing: bool
@@ -164,13 +173,27 @@ def _tools(session: Session) -> str:
 
 
 def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> ItemPage:
-    document = strict_json.require_list(reply)
-    entries, after, notes = _read_list(document.value)
-    items, refused = paging.sort_entries(document, entries, partial(_identified, is_listing=is_listing))
-    rejected = [RejectedItem(_tool_name(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
-    if after in (None, ""):
+    partial_document = strict_json.require_list(reply)
+    document, notes = partial_document.value, []
+    if isinstance(document, list):
+        notes = [Note("BARE_ARRAY", "The list is a bare array without “items”.")]
+        document = {"items": document}
+    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
+        is_other_protocol = isinstance(document, dict) and "tools" in document
+        hint = " A list under “tools” belongs to another protocol." if is_other_protocol else ""
+        message = f"The reply has no array “items”, so it is not a list of A2T.{hint}"
+        raise ProtocolViolationError("SHAPE", message)
+    next_page = document.get("paging") or {}
+    if not isinstance(next_page, dict):
+        raise ProtocolViolationError("SHAPE", "“paging” is not an object, so the next page is unknown.")
+    items, refused = paging.sort_entries(
+        partial_document, document["items"], partial(_identified, is_listing=is_listing)
+    )
+    rejected = [entry.as_rejected_item(a2t_document.read_tool_id) for entry in refused]
+    after = next_page.get("next")
+    if after == "":
         after = None
-    else:
+    elif after is not None:
         cursor_or_url = paging.cursor(after, "paging.next")
         after = paging.cursor_of_url(cursor_or_url, wire.PAGE_CURSOR, root, "paging.next")
     etag = reply.headers.get("etag", "")
@@ -183,23 +206,6 @@ def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> ItemPage
         etag=etag if _ETAG.fullmatch(etag) else "",
         body_digest=hashlib.sha256(reply.body).hexdigest(),
     )
-
-
-def _read_list(document: object) -> tuple[list[Any], object, list[Note]]:
-    """Return the items of a list, the cursor of the next page, and notes."""
-    if isinstance(document, list):
-        return document, None, [Note("BARE_ARRAY", "The list is a bare array without “items”.")]
-    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
-        hint = ""
-        if isinstance(document, dict) and "tools" in document:
-            hint = " A list under “tools” belongs to another protocol."
-        raise ProtocolViolationError(
-            "SHAPE", f"The reply has no array “items”, so it is not a list of A2T.{hint}"
-        )
-    after = document.get("paging") or {}
-    if not isinstance(after, dict):
-        raise ProtocolViolationError("SHAPE", "“paging” is not an object, so the next page is unknown.")
-    return document["items"], after.get("next"), []
 
 
 def _identified(document: object, *, is_listing: bool) -> Item:
@@ -219,26 +225,3 @@ def _identified(document: object, *, is_listing: bool) -> Item:
         )
         notes = (Note("NOT_CURRENT", message),)
     return Item(tool_id, label, (version,), hashlib.sha256(content).hexdigest(), document, notes)
-
-
-def _tool_name(document: object, number: int) -> str:
-    # The id of a rejected item prevents that its known tool is withdrawn.
-    try:
-        return a2t_document.read_tool_id(document) if isinstance(document, dict) else f"#{number}"
-    except UnreadableItemError:
-        return f"#{number}"
-
-
-def _outputs(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
-    # Returns the values of a successful reply by output name, and notes.
-    if not reply.body.strip():
-        return {}, [Note("EMPTY_REPLY", "The reply of the tool was empty.")]
-    answer = strict_json.require_answer(reply)
-    document = answer.value
-    entries = document.get(wire.OUTPUTS) if isinstance(document, dict) else document
-    if not isinstance(entries, list):
-        raise ProtocolViolationError("SHAPE", "The reply has no array “output_parameters”.")
-    values = [entry for entry in wire.names_and_values(entries) if entry]
-    notes = [*outcomes.notes_on(answer)]
-    notes += [Note("BAD_OUTPUT", "An output without a name was ignored.")] * (len(entries) - len(values))
-    return dict(values), notes

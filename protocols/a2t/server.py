@@ -149,7 +149,7 @@ def _run(request: ServerRequest, release: ServerRelease, tool_id: str, number: s
         raise
     call = ToolCallRequest(
         tool_name=tool.name,
-        arguments=_arguments(request.json(), tool),
+        arguments=_arguments(request.document, tool),
         is_confirmed=request.is_confirmed,
         call_name=request.call_name,
         user=request.user(),

@@ -219,7 +219,13 @@ def _outcome(
         raise ProtocolViolationError("SHAPE", "The reply is not an object with a run and its output.")
     run, output = document.get("run"), document.get("output")
     run = run if isinstance(run, dict) else {}
-    status = _status_in(run, document, output) or known_status
+    # By the protocol the status is in the run. Some agents send it beside the output, or in it.
+    statuses = [
+        part["status"] for part in (run, document, output) if isinstance(part, dict) and part.get("status")
+    ]
+    statuses = [status.lower() if isinstance(status, str) else status for status in statuses]
+    best_status = "success" if statuses else known_status
+    status = next((status for status in statuses if status != "success"), best_status)
     if not isinstance(output, dict) and status not in wire.FAILED_STATUSES:
         raise ProtocolViolationError("SHAPE", f"The run is “{printable(str(status), 40)}” and has no output.")
     output = output if isinstance(output, dict) else {}
@@ -227,16 +233,6 @@ def _outcome(
     if status == "pending" and _kind(output) == "result":
         return _still_running(session, location, mark, run_id)
     return _with_notes(_outcome_of_output(signature, output, run_id, status), answer)
-
-
-def _status_in(*parts: object) -> object:
-    """Return the worst status in the parts of the reply, or None.
-
-    In the protocol it is in the run. Some agents send it beside the output, or in it, as in updates.
-    """
-    raw = [part.get("status") for part in parts if isinstance(part, dict)]
-    statuses = [status.lower() if isinstance(status, str) else status for status in raw if status]
-    return next((status for status in statuses if status != "success"), statuses[0] if statuses else None)
 
 
 def _still_running(session: Session, location: RunLocation, mark: str, run_id: str) -> Outcome:
@@ -306,8 +302,19 @@ def _text(value: object) -> str:
 
 
 def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Outcome:
-    name, payload, has_type = _read_interrupt(interrupt, acp_document.interrupts(signature))
-    schema = acp_document.interrupts(signature).get(name, {}).get("resume_payload")
+    declared = acp_document.interrupts(signature)
+    # By the protocol an interrupt has a member for its kind.
+    fields = interrupt if isinstance(interrupt, dict) else {}
+    stated_kind = next((fields[m] for m in _TYPE_MEMBERS if isinstance(fields.get(m), str)), None)
+    name, payload = next(iter(declared), "interrupt"), interrupt
+    if stated_kind is not None:
+        name, payload = stated_kind, {m: value for m, value in fields.items() if m not in _TYPE_MEMBERS}
+    elif len(fields) == 1:
+        # The reference server sends an object with one member, whose name is the kind.
+        ((member, inner),) = fields.items()
+        if member in declared or (not declared and isinstance(inner, dict)):
+            name, payload = member, inner
+    schema = declared.get(name, {}).get("resume_payload")
     texts = [payload.get(member) for member in _QUESTIONS] if isinstance(payload, dict) else [payload]
     stated_question = next((text for text in texts if isinstance(text, str) and text.strip()), None)
     question = stated_question or _text(payload) or "The agent asks for input."
@@ -317,27 +324,8 @@ def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Out
         message = "The agent asks for input, but the reply does not name the run to continue."
         return replace(outcomes.failed("needs_input", "INTERRUPT", message), asks=[ask])
     error = {"code": "INTERRUPT", "message": "The agent asks for input before it continues."}
-    state = {"run_id": run_id, "interrupt": name, "typed": has_type}
+    state = {"run_id": run_id, "interrupt": name, "typed": stated_kind is not None}
     return Outcome("needs_input", error=error, asks=[ask], resume=state, outputs={"interrupt": payload})
-
-
-def _read_interrupt(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object, bool]:
-    """Return the kind, the payload, and whether the interrupt has a member for the kind, as the protocol
-    requires."""
-    # The reference server sends an object with one member, whose name is the kind.
-    default_kind = next(iter(declared), "interrupt")
-    if not isinstance(interrupt, dict):
-        return default_kind, interrupt, False
-    kind = next(
-        (interrupt[member] for member in _TYPE_MEMBERS if isinstance(interrupt.get(member), str)), None
-    )
-    if kind is not None:
-        return kind, {m: value for m, value in interrupt.items() if m not in _TYPE_MEMBERS}, True
-    if len(interrupt) == 1:
-        name, payload = next(iter(interrupt.items()))
-        if name in declared or (not declared and isinstance(payload, dict)):
-            return name, payload, False
-    return default_kind, interrupt, False
 
 
 def _refused_start(session: Session, reply: Reply, body: Mapping[str, Any]) -> Outcome:

@@ -95,7 +95,14 @@ class AgentSearch:
         document = strict_json.require_list(reply)
         if not isinstance(document.value, list):
             raise ProtocolViolationError("SHAPE", "The reply is not an array of agents.")
-        return [_storable(document, entry) for entry in paging.check_item_count(document.value)]
+        entries = []
+        for entry in paging.check_item_count(document.value):
+            if document.problem_in(entry) is None:
+                entries.append(entry)
+            else:
+                # The id remains of an entry that cannot be stored, because its descriptor may be valid.
+                entries.append({"agent_id": entry.get("agent_id")} if isinstance(entry, dict) else None)
+        return entries
 
 
 def agent_id_of(entry: object) -> str:
@@ -119,10 +126,3 @@ def name_of_entry(entry: object, number: int) -> str:
 
 def _names(entries: Sequence[Any]) -> set[str]:
     return {name_of_entry(entry, number) for number, entry in enumerate(entries)}
-
-
-def _storable(document: strict_json.PartialDocument, entry: Any) -> Any:
-    # Returns the entry, or only its id if it cannot be stored, because its descriptor may be valid.
-    if document.problem_in(entry) is None:
-        return entry
-    return {"agent_id": entry.get("agent_id")} if isinstance(entry, dict) else None

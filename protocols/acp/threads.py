@@ -52,26 +52,19 @@ def _state(document: Mapping[str, Any], signature: Signature, notes: Sequence[No
     status, values, metadata = (document.get(member) for member in ("status", "values", "metadata"))
     messages, checkpoint = document.get("messages"), document.get("checkpoint")
     checkpoint_id = checkpoint.get("checkpoint_id") if isinstance(checkpoint, dict) else checkpoint
+    schema = thread_state_schema(signature)
+    if schema is not None and values is not None:
+        whole_output = Parameter(
+            id="values", name="values", type="json", required=True, description="", schema=dict(schema)
+        )
+        if problem := arguments.value_problem(whole_output, values, {}):
+            message = f"The state does not match the vendor's schema: it {problem}."
+            notes = (*notes, Note("THREAD_STATE", message))
     return ThreadState(
         status=status if status in wire.THREAD_STATUSES else "",
         values=values,
         messages=messages if isinstance(messages, list) else None,
         metadata=metadata if isinstance(metadata, dict) else {},
         checkpoint=checkpoint_id if isinstance(checkpoint_id, str) else "",
-        notes=(*notes, *_notes(values, signature)),
-    )
-
-
-def _notes(values: object, signature: Signature) -> tuple[Note, ...]:
-    schema = thread_state_schema(signature)
-    if schema is None or values is None:
-        return ()
-    whole_output = Parameter(
-        id="values", name="values", type="json", required=True, description="", schema=dict(schema)
-    )
-    problem = arguments.value_problem(whole_output, values, {})
-    return (
-        (Note("THREAD_STATE", f"The state does not match the vendor's schema: it {problem}."),)
-        if problem
-        else ()
+        notes=tuple(notes),
     )

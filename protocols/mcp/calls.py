@@ -169,7 +169,20 @@ class _Call:
         def speak(transport: Transport) -> Outcome:
             if session_name:
                 transport.go_on_in(session_name)
-            return self._run(transport, more)
+            params = more
+            for _ in range(asks.MAX_SILENT_TURNS):
+                answer = self._send(transport, params)
+                if answer.question:
+                    return self._stop_for(transport, answer.question)
+                if not asks.is_incomplete(answer.result):
+                    return self._outcome(transport, answer)
+                requests = asks.read_asks(answer.result, transport.host, self.questions)
+                state = answer.result.get("requestState")
+                if requests or not isinstance(state, str):
+                    return self._waiting(transport, requests, state)
+                # The vendor has no question and requests that the call is sent once more.
+                params = {"requestState": state}
+            return self._waiting(transport, [], params["requestState"])
 
         return self._within(used, speak)
 
@@ -182,7 +195,7 @@ class _Call:
             answer = transport.answer(question, response)
             if answer.question:
                 return self._stop_for(transport, answer.question)
-            return self._outcome_of(transport, answer)
+            return self._outcome(transport, answer)
 
         outcome = self._within(state["used"], speak)
         if outcome.outcome == "unavailable" and (outcome.error or {}).get("code") not in NOT_SENT:
@@ -214,28 +227,43 @@ class _Call:
         finally:
             self.has_opened = transport.has_opened
 
-    def _run(self, transport: Transport, more: Mapping[str, Any]) -> Outcome:
-        for _ in range(asks.MAX_SILENT_TURNS):
-            answer = self._send(transport, more)
-            if answer.question:
-                return self._stop_for(transport, answer.question)
-            result = answer.result
-            if not asks.is_incomplete(result):
-                return self._outcome_of(transport, answer)
-            requests = asks.read_asks(result, transport.host, self.questions)
-            state = result.get("requestState")
-            if requests or not isinstance(state, str):
-                return self._waiting(transport, requests, state)
-            # The vendor has no question and requests that the call is sent once more.
-            more = {"requestState": state}
-        return self._waiting(transport, [], more["requestState"])
-
-    def _outcome_of(self, transport: Transport, answer: RpcResponse) -> Outcome:
-        outcome = _outcome(answer, self.signature, is_modern=transport.is_modern)
-        reason = (outcome.error or {}).get("message", "")
-        if outcome.outcome == "tool_error" and transport.is_modern and eras.names_server_request(reason):
-            self.could_not_ask = "result"
-        return outcome
+    def _outcome(self, transport: Transport, answer: RpcResponse) -> Outcome:
+        signature = self.signature
+        result_part = answer.document.answer_in(answer.result)
+        result: dict[str, Any] = result_part.value
+        notes = outcomes.notes_on(result_part)
+        blocks = result.get("content")
+        if not isinstance(blocks, list):
+            if "structuredContent" not in result:
+                raise ProtocolViolationError(
+                    "SHAPE", "The reply has neither “content” nor “structuredContent”."
+                )
+            blocks = []
+        texts = [
+            block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"
+        ]
+        text = "\n".join(block for block in texts if isinstance(block, str))
+        structured = result.get("structuredContent", UNSET)
+        if structured is None and not transport.is_modern and not signature.outputs:
+            structured = UNSET  # Before 2026-07-28 it is an object, and servers write null for none.
+        is_repeated = structured is not UNSET and is_copy(text, structured)
+        text_output = {"text": text} if text and not is_repeated else {}
+        is_undeclared = not signature.outputs and signature.outputs_rest is None
+        # An empty object has no member that could be an output.
+        is_named = isinstance(structured, dict) and bool(structured)
+        is_whole = is_undeclared and structured is not UNSET and not is_named
+        structured_outputs = {UNNAMED: structured} if is_whole else _structured_outputs(structured, signature)
+        outputs = {"content": blocks, **text_output} | structured_outputs
+        outcome = Outcome("ok", outputs=outputs, whole_output=UNNAMED if is_whole else "", notes=notes)
+        if result.get("isError") is True:
+            silent = "The tool failed and did not say why."
+            if structured not in (UNSET, None):
+                silent = "The tool failed. Its outputs describe the failure."
+            reason = printable(text, outcomes.MAX_EXPLANATION_LENGTH) or silent
+            if transport.is_modern and eras.names_server_request(reason):
+                self.could_not_ask = "result"
+            return replace(outcome, outcome="tool_error", error={"code": "TOOL_ERROR", "message": reason})
+        return replace(outcome, notes=(*notes, *_odd_outputs(result, signature)))
 
     def _stop_for(self, transport: Transport, question: VendorQuestion) -> Outcome:
         try:
@@ -327,38 +355,6 @@ def _needing(outcome: Outcome, kinds: Collection[str]) -> Outcome:
     if not kinds or outcome.error is None:
         return outcome
     return replace(outcome, error={**outcome.error, "kinds": " ".join(sorted(kinds))})
-
-
-def _outcome(answer: RpcResponse, signature: Signature, *, is_modern: bool) -> Outcome:
-    result_part = answer.document.answer_in(answer.result)
-    result: dict[str, Any] = result_part.value
-    notes = outcomes.notes_on(result_part)
-    blocks = result.get("content")
-    if not isinstance(blocks, list):
-        if "structuredContent" not in result:
-            raise ProtocolViolationError("SHAPE", "The reply has neither “content” nor “structuredContent”.")
-        blocks = []
-    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-    text = "\n".join(block for block in texts if isinstance(block, str))
-    structured = result.get("structuredContent", UNSET)
-    if structured is None and not is_modern and not signature.outputs:
-        structured = UNSET  # Before 2026-07-28 it is an object, and servers write null for none.
-    is_repeated = structured is not UNSET and is_copy(text, structured)
-    text_output = {"text": text} if text and not is_repeated else {}
-    is_undeclared = not signature.outputs and signature.outputs_rest is None
-    # An empty object has no member that could be an output.
-    is_named = isinstance(structured, dict) and bool(structured)
-    is_whole = is_undeclared and structured is not UNSET and not is_named
-    structured_outputs = {UNNAMED: structured} if is_whole else _structured_outputs(structured, signature)
-    outputs = {"content": blocks, **text_output} | structured_outputs
-    outcome = Outcome("ok", outputs=outputs, whole_output=UNNAMED if is_whole else "", notes=notes)
-    if result.get("isError") is True:
-        silent = "The tool failed and did not say why."
-        if structured not in (UNSET, None):
-            silent = "The tool failed. Its outputs describe the failure."
-        reason = printable(text, outcomes.MAX_EXPLANATION_LENGTH) or silent
-        return replace(outcome, outcome="tool_error", error={"code": "TOOL_ERROR", "message": reason})
-    return replace(outcome, notes=(*notes, *_odd_outputs(result, signature)))
 
 
 def is_copy(text: str, value: object) -> bool:

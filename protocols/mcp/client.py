@@ -34,8 +34,6 @@ from protocols.list_pages import (
     KnownPages,
     NoKnownPages,
     Note,
-    RejectedItem,
-    UnreadableItemError,
 )
 from protocols.mcp import calls as mcp_calls
 from protocols.mcp import context, context_requests, eras
@@ -251,9 +249,7 @@ class _List:
             reason = f"The reply has no array “{self.member}”, so it is no list."
             raise ProtocolViolationError("SHAPE", reason)
         items, refused = paging.sort_entries(answer.document, entries, self.identify)
-        rejected = [
-            RejectedItem(self.id_of_entry(r.entry, r.number), r.error.code, r.error.reason) for r in refused
-        ]
+        rejected = [entry.as_rejected_item(self.identity) for entry in refused]
         # Since 2026-07-28 an empty cursor is a cursor (server/utilities/pagination). Earlier servers mean no
         # cursor.
         after = result.get("nextCursor")
@@ -265,13 +261,6 @@ class _List:
             cursor=f"{self.cursor_key}{cursor or ''}",
             body_digest="" if cursor == "" else hashlib.sha256(answer.reply.body).hexdigest(),
         )
-
-    def id_of_entry(self, document: object, number: int) -> str:
-        # The id of a refused item, so that the stored tool is not withdrawn.
-        try:
-            return self.identity(document) if isinstance(document, dict) else f"#{number}"
-        except UnreadableItemError:
-            return f"#{number}"
 
 
 def _list_everything(transport: Transport, known_pages: KnownPages) -> Iterator[ItemPage]:

@@ -223,7 +223,16 @@ class Transport:
                     raise
                 return self._stand_alone(request, other)
         except RpcError as error:
-            if self._is_of_other_era(error, is_sure=is_sure):
+            if error.number == UNSUPPORTED_VERSION:
+                supported = wire.supported_versions(error)
+                is_of_other_era = bool(wire.newest_mutual_version(error, HANDSHAKE) or not supported)
+                if not is_of_other_era:
+                    raise self._no_version(supported) from error
+            elif is_sure:
+                is_of_other_era = error.status >= 400 and error.number in _NO_SESSION
+            else:
+                is_of_other_era = error.number not in _KNOWN_TO_MODERN
+            if is_of_other_era:
                 raise OtherEraError(error) from error
             self._memory["era"] = "modern"
             raise
@@ -232,15 +241,6 @@ class Transport:
             if not is_sure and error.code in ("HTTP_500", "HTTP_501"):
                 raise OtherEraError(error) from error
             raise
-
-    def _is_of_other_era(self, error: RpcError, *, is_sure: bool) -> bool:
-        if error.number == UNSUPPORTED_VERSION:
-            if wire.newest_mutual_version(error, HANDSHAKE) or not wire.supported_versions(error):
-                return True
-            raise self._no_version(wire.supported_versions(error)) from error
-        if is_sure:
-            return error.status >= 400 and error.number in _NO_SESSION
-        return error.number not in _KNOWN_TO_MODERN
 
     def _stand_alone(self, request: RpcRequest, version: str) -> RpcResponse:
         answer = self._post(request, *self._stand_alone_parts(request, version))

@@ -172,7 +172,25 @@ class OpenApi(Protocol):
         return audience_form.audience_form(super().audience_form(document, read_at), read_at)
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
-        return [Note(code, message) for code, message in _oddities(document, signature)]
+        cut = cut_of(document)
+        tool = f"“{printable(signature.name, 60)}”"
+        described = {p["name"] for p in cut.operation.get("parameters", []) if p["in"] == "path"}
+        notes = []
+        if cut.operation.get("deprecated") is True:
+            notes.append(Note("DEPRECATED", f"The vendor calls {tool} deprecated."))
+        if missing := [name for name in names_in(cut.path) if name not in described]:
+            name = printable(missing[0], 60)
+            notes.append(Note("PATH_PARAMETER", f"{tool} has “{name}” in its path and does not describe it."))
+        if not contents.can_be_sent((signature.rest or {}).get("body", {}).get("media", "*/*")):
+            message = f"{tool} takes a body of a kind that cannot be sent, so it cannot be run."
+            notes.append(Note("BODY_KIND", message))
+        if any(isinstance(schema, dict) and LEFT_OUT in schema for schema in cut.schemas.values()):
+            message = f"{tool} is described at such length that a part of it is left out."
+            notes.append(Note("LARGE_SCHEMAS", message))
+        for words in openapi_security.unsupported(document, cut.operation):
+            message = f"{tool} needs what no credential can hold: {words}."
+            notes.append(Note("CREDENTIAL_KIND", message))
+        return notes
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         document = _parse_reply(session, self._fetch_document(session, ""))
@@ -293,22 +311,3 @@ def _covers(line: str, path: str) -> bool:
     # Whether the path equals the line or is below it; * matches any text.
     pattern = line.rstrip("/").replace("[", "[[]").replace("?", "[?]")
     return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*")
-
-
-def _oddities(document: Mapping[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
-    cut = cut_of(dict(document))
-    tool = f"“{printable(signature.name, 60)}”"
-    described = {p["name"] for p in cut.operation.get("parameters", []) if p["in"] == "path"}
-    if cut.operation.get("deprecated") is True:
-        yield "DEPRECATED", f"The vendor calls {tool} deprecated."
-    if missing := [name for name in names_in(cut.path) if name not in described]:
-        yield (
-            "PATH_PARAMETER",
-            f"{tool} has “{printable(missing[0], 60)}” in its path and does not describe it.",
-        )
-    if not contents.can_be_sent((signature.rest or {}).get("body", {}).get("media", "*/*")):
-        yield "BODY_KIND", f"{tool} takes a body of a kind that cannot be sent, so it cannot be run."
-    if any(isinstance(schema, dict) and LEFT_OUT in schema for schema in cut.schemas.values()):
-        yield "LARGE_SCHEMAS", f"{tool} is described at such length that a part of it is left out."
-    for words in openapi_security.unsupported(document, cut.operation):
-        yield "CREDENTIAL_KIND", f"{tool} needs what no credential can hold: {words}."

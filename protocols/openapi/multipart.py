@@ -64,23 +64,21 @@ def encode(
 
 
 def _part(name: str, value: Any, media: str, *, is_file: bool) -> _FormPart:
-    if isinstance(value, str) and is_file:
-        kind, content = _file(name, value)
-        return _FormPart(name, media or kind, content, is_file=True)
-    if isinstance(value, str):
-        return _FormPart(name, media, value.encode(errors="replace"), is_file=False)
-    usual = "application/json" if isinstance(value, dict | list) else ""
-    return _FormPart(name, media or usual, json.dumps(value, separators=(",", ":")).encode(), is_file=is_file)
-
-
-def _file(name: str, text: str) -> tuple[str, bytes]:
-    if text[:5].lower() != "data:":
-        return "application/octet-stream", text.encode(errors="replace")
-    if not (match := _DATA_URL.fullmatch(text)):
-        raise UnreadableFileError(name)
-    try:
-        content = unquote_to_bytes(match[3])
-        content = base64.b64decode(content, validate=True) if match[2] else content
-        return match[1] or "application/octet-stream", content
-    except (binascii.Error, ValueError) as exc:
-        raise UnreadableFileError(name) from exc
+    if not isinstance(value, str):
+        usual = "application/json" if isinstance(value, dict | list) else ""
+        text = json.dumps(value, separators=(",", ":"))
+        return _FormPart(name, media or usual, text.encode(), is_file=is_file)
+    content = value.encode(errors="replace")
+    if not is_file:
+        return _FormPart(name, media, content, is_file=False)
+    usual = "application/octet-stream"
+    if value[:5].lower() == "data:":
+        if not (match := _DATA_URL.fullmatch(value)):
+            raise UnreadableFileError(name)
+        try:
+            content = unquote_to_bytes(match[3])
+            content = base64.b64decode(content, validate=True) if match[2] else content
+        except (binascii.Error, ValueError) as exc:
+            raise UnreadableFileError(name) from exc
+        usual = match[1] or usual
+    return _FormPart(name, media or usual, content, is_file=True)

@@ -1,7 +1,7 @@
 """Recognises OpenAPI: a document with `openapi` or `swagger` at its top, in a usual place."""
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from core.outbound.errors import ProtocolError
@@ -51,21 +51,16 @@ def _match_body(body: bytes, *, is_pasted: bool) -> RecognizedServer | None:
     except ProtocolError as error:
         # An older document is one, too. The preview states why it cannot be read.
         return RecognizedServer(Certainty.SURE) if error.code == "OLD_OPENAPI" else None
-    return RecognizedServer(
-        Certainty.SURE, name_in(root, "info", "title"), _server_of(root) if is_pasted else ""
-    )
-
-
-def _server_of(root: dict[str, Any]) -> str:
-    servers = root.get("servers")
-    first = servers[0] if isinstance(servers, list) and servers else None
-    url = first.get("url") if isinstance(first, dict) else ""
-    if not isinstance(url, str) or "{" in url:
-        return ""
-    try:
-        return url if urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname else ""
-    except ValueError:
-        return ""
+    address = ""
+    if is_pasted:
+        servers = root.get("servers")
+        first = servers[0] if isinstance(servers, list) and servers else None
+        url = first.get("url") if isinstance(first, dict) else ""
+        if isinstance(url, str) and "{" not in url:
+            with suppress(ValueError):
+                is_web_address = urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname
+                address = url if is_web_address else ""
+    return RecognizedServer(Certainty.SURE, name_in(root, "info", "title"), address)
 
 
 RECOGNITION = Recognition(

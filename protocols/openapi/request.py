@@ -5,7 +5,7 @@ the expansions of RFC 6570 behind them.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
@@ -138,23 +138,21 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> OperationReques
         value = sent_arguments.pop(argument, None)
         if value is None:
             continue
-        if isinstance(value, dict) and place in ("query", "cookie") and _style(parameter) == ("form", True):
-            other_names = {other["name"] for other in cut.parameters if other["in"] == place} - {name}
-            _refuse_names(argument, value, other_names)
         match place:
             case "path":
                 path = path.replace(f"{{{name}}}", _in_path(parameter, value, argument))
             case "query":
                 safe = _RESERVED if parameter.get("allowReserved") is True else ""
-                queries.append(_joined(_in_query(parameter, value, argument, safe)))
+                queries.append(_joined(_in_query(cut, parameter, value, argument, safe)))
             case "querystring":
-                queries.append(_query_string(parameter, value, argument))
+                ((media, described), *_) = contents(parameter).items()
+                encodings = _object(_object(described).get("encoding"))
+                queries.append(_form(value, encodings, argument) if is_form(media) else _escaped(value))
             case "header":
                 headers[name] = _in_header(parameter, value, argument)
             case "cookie":
-                cookies += [
-                    f"{cookie_name}={text}" for cookie_name, text in _in_query(parameter, value, argument)
-                ]
+                pairs = _in_query(cut, parameter, value, argument)
+                cookies += [f"{cookie_name}={text}" for cookie_name, text in pairs]
     if cookies:
         headers["Cookie"] = "; ".join(cookies)
     content = _content(cut, signature_rest.get("body"), renamed_inputs, sent_arguments, headers)
@@ -204,24 +202,21 @@ def _in_path(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
     return text
 
 
-def _in_query(parameter: Mapping[str, Any], value: Any, argument: str, safe: str = "") -> Pairs:
+def _in_query(cut: Cut, parameter: Mapping[str, Any], value: Any, argument: str, safe: str = "") -> Pairs:
     style, explode = _style(parameter)
+    if isinstance(value, dict) and (style, explode) == ("form", True):
+        # Each member becomes a pair of its own, and must not have the name of another parameter.
+        name, place = parameter["name"], parameter["in"]
+        other_names = {other["name"] for other in cut.parameters if other["in"] == place} - {name}
+        if taken := next((member for member in value if member in other_names), None):
+            message = f"has the member “{printable(taken, 60)}”, which is another parameter of the request"
+            raise UnusableArgumentError(argument, message)
     value = _carried(parameter, value)
     return _styled(parameter["name"], value, style, argument, explode=explode, safe=safe)
 
 
 def _joined(pairs: Pairs) -> str:
     return "&".join(f"{name}={value}" for name, value in pairs)
-
-
-def _query_string(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
-    ((media, described), *_) = contents(parameter).items()
-    if not is_form(media):
-        return _escaped(value)
-    try:
-        return _form(value, _object(_object(described).get("encoding")))
-    except UnusableArgumentError as error:
-        raise UnusableArgumentError(argument, f"{printable(error.name, 60)} {error.reason}") from error
 
 
 def _styled(name: str, value: Any, style: str, argument: str, *, explode: bool, safe: str = "") -> Pairs:
@@ -242,13 +237,6 @@ def _refuse_delimiter(argument: str, value: Any, delimiter: str) -> None:
     ambiguous = _AMBIGUOUS.get(delimiter)
     if ambiguous is not None:
         _refuse_characters(argument, _texts_in(value), ambiguous)
-
-
-def _refuse_names(argument: str, members: Iterable[str], other_names: Collection[str]) -> None:
-    """Raise UnusableArgumentError if a member of an exploded object has the name of another parameter."""
-    if taken := next((member for member in members if member in other_names), None):
-        message = f"has the member “{printable(taken, 60)}”, which is another parameter of the request"
-        raise UnusableArgumentError(argument, message)
 
 
 def _refuse_characters(argument: str, texts: Iterable[str], characters: str) -> None:
@@ -348,13 +336,11 @@ def _content(
     described = _object(contents(_object(cut.operation.get("requestBody"))).get(media))
     encodings = _object(described.get("encoding"))
     if is_form(media):
+        if body.get("as"):
+            return _form(value, encodings, body["as"]).encode()
         try:
             return _form(value, encodings).encode()
         except UnusableArgumentError as error:
-            if body.get("as"):
-                raise UnusableArgumentError(
-                    body["as"], f"{printable(error.name, 60)} {error.reason}"
-                ) from error
             raise UnusableArgumentError(_argument_of(error.name, member_names), error.reason) from error
     if is_multipart(media):
         value, files, described_names = _object(value), body.get("files", ()), body.get("known")
@@ -381,30 +367,29 @@ def _argument_of(member: str, member_names: Mapping[str, str]) -> str:
     return next((argument for argument, name in member_names.items() if name == member), member)
 
 
-def _form(value: Any, encodings: Mapping[str, Any]) -> str:
-    members = value if isinstance(value, dict) else {}
-    return _joined(
-        [
-            pair
-            for name, inner in members.items()
-            if inner is not None
-            for pair in _field(name, inner, encodings.get(name))
-        ]
-    )
-
-
-def _field(name: str, value: Any, encoding: Any) -> Pairs:
-    encoding_object = _object(encoding)
-    style = encoding_object.get("style")
-    is_nested = isinstance(value, dict) or (
-        isinstance(value, list) and any(isinstance(entry, dict | list) for entry in value)
-    )
-    # Without a style of its own, an object in a form is JSON.
-    if style is None and "explode" not in encoding_object and is_nested:
-        return [(_escaped(name), _escaped(_json(value)))]
-    explode = encoding_object.get("explode")
-    is_exploded = explode if isinstance(explode, bool) else (style or "form") == "form"
-    return _styled(name, value, style or "form", name, explode=is_exploded)
+def _form(value: Any, encodings: Mapping[str, Any], argument: str = "") -> str:
+    """Return a value as a form. argument: the name of the whole value, for errors; "" if its members are
+    arguments."""
+    pairs: Pairs = []
+    for name, inner in _object(value).items():
+        if inner is None:
+            continue
+        encoding = _object(encodings.get(name))
+        style, explode = encoding.get("style"), encoding.get("explode")
+        entries = inner if isinstance(inner, list) else ()
+        is_nested = isinstance(inner, dict) or any(isinstance(entry, dict | list) for entry in entries)
+        if style is None and "explode" not in encoding and is_nested:
+            # Without a style of its own, an object in a form is JSON.
+            pairs.append((_escaped(name), _escaped(_json(inner))))
+            continue
+        is_exploded = explode if isinstance(explode, bool) else (style or "form") == "form"
+        try:
+            pairs += _styled(name, inner, style or "form", name, explode=is_exploded)
+        except UnusableArgumentError as error:
+            if not argument:
+                raise
+            raise UnusableArgumentError(argument, f"{printable(error.name, 60)} {error.reason}") from error
+    return _joined(pairs)
 
 
 def _object(value: Any) -> dict[str, Any]:

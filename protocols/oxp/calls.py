@@ -6,6 +6,7 @@ tool. Messages for the vendor's developers are never passed on.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +47,10 @@ def call(
         case wire.RAN:
             return _result(signature, reply)
         case wire.NOT_RUN:
-            missing = _object(reply).get("missing_requirements")
+            missing = None
+            with suppress(ProtocolViolationError):
+                document = strict_json.require_answer(reply).value
+                missing = document.get("missing_requirements") if isinstance(document, dict) else None
             reason = outcomes.explanation(reply)[0]
             if isinstance(missing, dict):
                 return _needs(missing, reason)
@@ -184,14 +188,6 @@ def _url(challenge: Mapping[str, Any], member: str) -> str:
     value = challenge.get(member)
     is_link = isinstance(value, str) and len(value) <= MAX_URL_LENGTH and value.isprintable()
     return str(value) if is_link and str(value).lower().startswith(("https://", "http://")) else ""
-
-
-def _object(reply: Reply) -> dict[str, Any]:
-    try:
-        document = strict_json.require_answer(reply).value
-    except ProtocolViolationError:
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _text(raw: Mapping[str, Any], member: str, max_length: int = outcomes.MAX_EXPLANATION_LENGTH) -> str:

@@ -7,6 +7,7 @@ with a value, so this client follows the prose of the specification.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -234,9 +235,12 @@ def _resolve_ambiguity(session: Session, outcome: Outcome, tool: str) -> Outcome
     # it accepts the credential and has the tool. Nothing ran, so the call may be repeated after an outage.
     is_refused = (outcome.error or {})["code"] == "NOT_RUN"
     try:
-        if is_refused and not _is_list(session) and _is_down(session):
-            message = "The vendor reports that it is not ready. The tool did not run."
-            return replace(outcomes.failed("unavailable", "NOT_READY", message), can_retry=True)
+        if is_refused and not _is_list(session):
+            # A health check is optional, and may need a credential.
+            with suppress(RefusedError):
+                if _health_status(session) == 503:
+                    message = "The vendor reports that it is not ready. The tool did not run."
+                    return replace(outcomes.failed("unavailable", "NOT_READY", message), can_retry=True)
         listing = _listing(session, _list(session))
     except UnavailableError as error:
         return replace(outcomes.after(error), can_retry=True) if is_refused else outcome
@@ -252,13 +256,8 @@ def _resolve_ambiguity(session: Session, outcome: Outcome, tool: str) -> Outcome
     return outcome
 
 
-def _is_down(session: Session) -> bool:
-    try:
-        status = session.get(wire.HEALTH, headers=wire.VERSION_HEADERS, accept=(200, 204, 503)).status
-    except RefusedError:
-        # There is no health check, or it is not public.
-        return False
-    return status == 503
+def _health_status(session: Session) -> int:
+    return session.get(wire.HEALTH, headers=wire.VERSION_HEADERS, accept=(200, 204, 503)).status
 
 
 def _is_list(session: Session) -> bool:
@@ -276,25 +275,21 @@ def _list(session: Session) -> Reply:
     except (RefusedError, UnavailableError) as error:
         if _is_list(session) or not (error.code == "NOT_FOUND" or error.code.startswith("HTTP_")):
             raise
-        raise _diagnosed(session, error) from None
+        # Without a list, /health (which needs no credential) distinguishes a server that is down from
+        # another server.
+        try:
+            status = _health_status(session)
+        except ProtocolError:
+            if isinstance(error, RefusedError):
+                error.message += " There is nothing at /health, either."
+            raise error from None
+        if status == 503:
+            raise UnavailableError("NOT_READY", "The vendor reports that it is not ready.") from None
+        error.message += " Its /health reports that it is healthy."
+        raise
     if wire.VERSION_HEADER.lower() in reply.headers:
         session.memory["revision"] = "bare"
     return reply
-
-
-def _diagnosed(session: Session, error: ProtocolError) -> ProtocolError:
-    # Without a list, /health (which needs no credential) distinguishes a server that is down from another
-    # server.
-    try:
-        status = session.get(wire.HEALTH, headers=wire.VERSION_HEADERS, accept=(200, 204, 503)).status
-    except ProtocolError:
-        doubt = "" if isinstance(error, UnavailableError) else " There is nothing at /health, either."
-        error.message += doubt
-        return error
-    if status == 503:
-        return UnavailableError("NOT_READY", "The vendor reports that it is not ready.")
-    error.message += " Its /health reports that it is healthy."
-    return error
 
 
 def _listing(session: Session, reply: Reply) -> _Listing:
@@ -311,22 +306,16 @@ def _listing(session: Session, reply: Reply) -> _Listing:
         raise ProtocolViolationError("SHAPE", "The reply has no array “items” and no array “tools”.")
     items, refused = paging.sort_entries(partial_document, entries, _identified)
     readable_tools = {item.tool_id for item in items}
-    rejected = [
-        RejectedItem(_entry_name(row.entry, row.number, readable_tools), row.error.code, row.error.reason)
-        for row in refused
-    ]
+    rejected = []
+    for row in refused:
+        # A rejected item has the name of its tool, so that a known tool is not withdrawn, unless another
+        # version of the tool is readable.
+        tool = oxp_document.tool_of(row.entry.get("id") if isinstance(row.entry, dict) else None)
+        is_readable = tool in readable_tools
+        name = f"#{row.number}" if tool is None else f"{tool}@#{row.number}" if is_readable else tool
+        rejected.append(RejectedItem(name, row.error.code, row.error.reason))
     notes = [*([_BARE_ARRAY] if isinstance(document, list) else []), *oxp_calls.note_other_version(reply)]
     return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
-
-
-def _entry_name(entry: object, number: int, readable_tools: set[str]) -> str:
-    # A rejected item has the name of its tool, so that a known tool is not withdrawn, unless another version
-    # of the tool is readable.
-    tool_id = entry.get("id") if isinstance(entry, dict) else None
-    name = oxp_document.tool_of(tool_id)
-    if name is None:
-        return f"#{number}"
-    return f"{name}@#{number}" if name in readable_tools else name
 
 
 def _identified(document: object) -> Item:

@@ -88,7 +88,7 @@ def _path(request: ServerRequest) -> str:
 
 
 def _run(request: ServerRequest, release: ServerRelease) -> ServerReply:
-    document = request.json()
+    document = request.document
     if not isinstance(document, dict):
         raise DomainError("invalid_body", "The body is not an object.")
     form = wire.form_of(document) or "bare"

@@ -45,7 +45,7 @@ def uuid_of(text: str) -> UUID:
 
 
 def object_in(request: ServerRequest) -> dict[str, Any]:
-    document = request.json()
+    document = request.document
     if not isinstance(document, dict):
         raise DomainError("invalid_json", "The body must be a JSON object.")
     return document

@@ -26,7 +26,10 @@ def check(options: Mapping[str, Any]) -> None:
     if options.get("multitask_strategy") not in (None, "reject"):
         raise _only("multitask_strategy", "reject", "a thread has one run at a time")
     _check_modes(options.get("stream_mode"))
-    if _flag("stream_subgraphs", options.get("stream_subgraphs")):
+    subgraphs = options.get("stream_subgraphs")
+    if subgraphs is not None and not isinstance(subgraphs, bool):
+        raise DomainError("invalid", "“stream_subgraphs” must be true or false.")
+    if subgraphs:
         raise _not_supported("stream_subgraphs", "a tool has no subgraphs.")
     if (after := options.get("after_seconds")) is not None:
         if type(after) is not int:
@@ -89,12 +92,6 @@ def _check_config(config: Mapping[str, Any]) -> None:
     tags = config.get("tags")
     if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
         raise DomainError("invalid", "“config.tags” must be an array of texts.")
-
-
-def _flag(member: str, value: object) -> bool:
-    if value is not None and not isinstance(value, bool):
-        raise DomainError("invalid", f"“{member}” must be true or false.")
-    return bool(value)
 
 
 def _only(member: str, value: str, reason: str) -> DomainError:

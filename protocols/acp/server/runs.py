@@ -16,7 +16,6 @@ from protocols.server import (
     EVENT_STREAM,
     STREAM_HEADERS,
     CallEvents,
-    FollowedCallEvent,
     NoSuchAddressError,
     ServerReply,
     ServerRequest,
@@ -176,11 +175,20 @@ class _RunStream:
         self._has_ended = False
 
     def __iter__(self) -> Iterator[bytes]:
+        run_id = str(self._run)
         for event in self._events:
-            chunk = _update(event, str(self._run))
+            if isinstance(event.result, ServedRun):
+                document = _document(event.result)
+                update = wire.update(document["output"], run_id, document["run"]["status"])
+                update |= {"notes": document["notes"]} if "notes" in document else {}
+            elif event.condition == "started" or "outputs" in (event.partial or {}):
+                outputs = (event.partial or {}).get("outputs", {})
+                update = wire.update(wire.result(outputs), run_id, "pending")
+            else:
+                update = None
             if self._has_left and self._has_left():
                 return
-            yield chunk
+            yield messages.event(update, event.id) if update else b": alive\n\n"
         # Or the stream has reached its maximal time, and its client reconnects.
         self._has_ended = True
 
@@ -190,18 +198,6 @@ class _RunStream:
             # A call that has ended stays as it is.
             with suppress(DomainError):
                 self._release.cancel_run(self._run)
-
-
-def _update(event: FollowedCallEvent, run_id: str) -> bytes:
-    if isinstance(event.result, ServedRun):
-        document = _document(event.result)
-        update = wire.update(document["output"], run_id, document["run"]["status"])
-        update |= {"notes": document["notes"]} if "notes" in document else {}
-    elif event.condition == "started" or "outputs" in (event.partial or {}):
-        update = wire.update(wire.result((event.partial or {}).get("outputs", {})), run_id, "pending")
-    else:
-        return b": alive\n\n"
-    return messages.event(update, event.id)
 
 
 def _document(run: ServedRun, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -34,27 +34,23 @@ class ACPServer(Server[AcpRelease]):
 
     def answer(self, request: ServerRequest, release: AcpRelease) -> ServerReply:
         kind, *path = request.path.strip("/").split("/")
-        handlers = {wire.AGENTS: _answer_agents, wire.RUNS: runs.answer_runs, wire.THREADS: _answer_threads}
-        answer = handlers.get(f"/{kind}")
-        if answer is None:
-            raise NoSuchAddressError
-        return answer(request, release, path)
+        match f"/{kind}", request.method, path:
+            case wire.RUNS, _, _:
+                return runs.answer_runs(request, release, path)
+            case wire.THREADS, _, _:
+                return _answer_threads(request, release, path)
+            case wire.AGENTS, "POST", [wire.SEARCH]:
+                return json_reply(agents.search_agents(release, object_in(request)))
+            case wire.AGENTS, "GET", [agent_id]:
+                return json_reply(agents.summary(release, agents.find_agent(release, agent_id)))
+            case wire.AGENTS, "GET", [agent_id, wire.DESCRIPTOR]:
+                return json_reply(agents.descriptor(release, agents.find_agent(release, agent_id)))
+            case wire.AGENTS, "GET", [agent_id, wire.MANIFEST]:
+                return json_reply(agents.manifest(release, agents.find_agent(release, agent_id)))
+        raise NoSuchAddressError
 
     def refusal(self, refusal: Refusal, body: bytes) -> ServerReply:
         return messages.refusal(refusal)
-
-
-def _answer_agents(request: ServerRequest, release: AcpRelease, path: list[str]) -> ServerReply:
-    match request.method, path:
-        case "POST", [wire.SEARCH]:
-            return json_reply(agents.search_agents(release, object_in(request)))
-        case "GET", [agent_id]:
-            return json_reply(agents.summary(release, agents.find_agent(release, agent_id)))
-        case "GET", [agent_id, wire.DESCRIPTOR]:
-            return json_reply(agents.descriptor(release, agents.find_agent(release, agent_id)))
-        case "GET", [agent_id, wire.MANIFEST]:
-            return json_reply(agents.manifest(release, agents.find_agent(release, agent_id)))
-    raise NoSuchAddressError
 
 
 def _answer_threads(request: ServerRequest, release: AcpRelease, path: list[str]) -> ServerReply:

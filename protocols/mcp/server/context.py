@@ -15,9 +15,9 @@ from protocols.mcp.context import URI
 from protocols.mcp.server import questions, tools
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RefusedRequestError
-from protocols.mcp.server.release import Argument, ContextItem, McpRelease, ServedProcedure
+from protocols.mcp.server.release import ContextItem, McpRelease, ServedProcedure
 from protocols.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
-from protocols.server import ServerRequest, ToolCallRequest, ToolCallResult, UnknownToolError
+from protocols.server import ServerRequest, ToolCallRequest, UnknownToolError
 from protocols.signature import ContextKind
 
 MARKDOWN = "text/markdown"
@@ -81,7 +81,13 @@ def get_prompt(
             message = "There is no such prompt. “prompts/list” has the names of all prompts."
             raise RefusedRequestError(INVALID_PARAMS, message)
         return _ask_vendor(request, release, client, params, item, values or {})
-    if faults := _faults_in(values or {}, procedure.arguments):
+    faults = {}
+    for argument, value in (values or {}).items():
+        if argument not in procedure.arguments:
+            faults[argument[:100]] = "is no argument of this prompt"
+        elif not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH:
+            faults[argument] = f"must be a text of at most {MAX_VALUE_LENGTH} characters"
+    if faults:
         raise RefusedRequestError(INVALID_PARAMS, "Some arguments do not fit.", {"fields": faults})
     text = procedure.text
     lines = [f"- `{name}`: {msgspec.json.encode(value).decode()}" for name, value in (values or {}).items()]
@@ -89,17 +95,6 @@ def get_prompt(
         text = "\n".join([text, "", "The user gave these values:", "", *lines])
     content = {"type": "text", "text": text}
     return {"description": procedure.title, "messages": [{"role": "user", "content": content}]}
-
-
-def _faults_in(values: Mapping[str, object], arguments: Mapping[str, Argument]) -> dict[str, str]:
-    """Return why values are refused, by name."""
-    faults = {}
-    for name, value in values.items():
-        if name not in arguments:
-            faults[name[:100]] = "is no argument of this prompt"
-        elif not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH:
-            faults[name] = f"must be a text of at most {MAX_VALUE_LENGTH} characters"
-    return faults
 
 
 def list_resources(
@@ -190,13 +185,11 @@ def _ask_vendor(
         return dict(result.outputs)
     if required := questions.questions_of(result, client):
         return required
-    raise _error(result, client, params)
-
-
-def _error(result: ToolCallResult, client: Client, params: Mapping[str, Any]) -> RefusedRequestError:
+    number = INTERNAL_ERROR
     data = {"code": result.code, **({"fields": result.fields} if result.fields else {})}
     if result.code == "NOT_FOUND" and "uri" in params:
         number = INVALID_PARAMS if client.is_modern else RESOURCE_NOT_FOUND
-        return RefusedRequestError(number, result.message, {"uri": params["uri"], **data})
-    is_callers = result.outcome == "invalid_arguments" or result.code == "NOT_FOUND"
-    return RefusedRequestError(INVALID_PARAMS if is_callers else INTERNAL_ERROR, result.message, data)
+        data = {"uri": params["uri"], **data}
+    elif result.outcome == "invalid_arguments" or result.code == "NOT_FOUND":
+        number = INVALID_PARAMS
+    raise RefusedRequestError(number, result.message, data)

@@ -139,7 +139,16 @@ class _CallStream:
             result = yield from _generate_events(self._call_events, self._requested, self._has_left)
         except _HasLeftError:
             return
-        yield from self._end(result or self._release.read_call(self._call))
+        result = result or self._release.read_call(self._call)
+        self._has_ended = True
+        # A call that continues after a question reserves a room of its own.
+        self._call_events.close()
+        reply = self._format_result(result)
+        if isinstance(reply.body, bytes):
+            yield encoded_event(reply.body)
+        else:
+            self._continuation = reply.body
+            yield from self._continuation
 
     def close(self) -> None:
         self._call_events.close()
@@ -150,13 +159,3 @@ class _CallStream:
             # A call that has ended stays as it is.
             with suppress(DomainError):
                 self._release.cancel(self._call)
-
-    def _end(self, result: ToolCallResult) -> Iterable[bytes]:
-        self._has_ended = True
-        # A call that continues after a question reserves a room of its own.
-        self._call_events.close()
-        reply = self._format_result(result)
-        if isinstance(reply.body, bytes):
-            return [encoded_event(reply.body)]
-        self._continuation = reply.body
-        return self._continuation

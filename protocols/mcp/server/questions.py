@@ -41,8 +41,13 @@ def confirmation(message: str) -> dict[str, Any]:
     return _input_required({CONFIRM: _form(message, form)})
 
 
-def is_confirmed(responses: Mapping[str, Any]) -> bool:
-    content = _answer(responses.get(CONFIRM))
+def is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
+    """Return whether the user has agreed to the call, as a parameter of it states."""
+    # A client without forms has the tool's annotations and lets its user decide by them.
+    if not client.asks_forms:
+        return True
+    responses = params.get("inputResponses")
+    content = _answer(responses.get(CONFIRM)) if isinstance(responses, dict) else None
     return content is not None and content.get(CONFIRM) is True
 
 
@@ -157,28 +162,29 @@ def _answer(response: object) -> dict[str, Any] | None:
 
 
 def _is_form(schema: Mapping[str, Any] | None, client: Client) -> bool:
+    """Return whether the forms of the client can show the schema. They have no nested objects."""
     if schema is None:
         return True
     try:
         form = msgspec.convert(schema, _RequestedSchema)
     except msgspec.ValidationError:
         return False
-    return all(_is_drawn(member, client) for member in form.properties.values())
-
-
-def _is_drawn(member: object, client: Client) -> bool:
-    # The forms of clients have no nested objects.
-    if not isinstance(member, dict):
-        return False
-    if "type" not in member:
-        return isinstance(member.get("enum"), list)
-    items = member.get("items") if client.version >= CHOICES_SINCE else None
-    is_choice = member["type"] == "array" and isinstance(items, dict) and _is_of_texts(items)
-    return is_choice or member["type"] in _SIMPLE
-
-
-def _is_of_texts(items: Mapping[str, Any]) -> bool:
-    titled = items.get("anyOf")
-    if not isinstance(titled, list):
-        return items.get("type") == "string"
-    return all(isinstance(choice, dict) and isinstance(choice.get("const"), str) for choice in titled)
+    for member in form.properties.values():
+        if not isinstance(member, dict):
+            return False
+        if "type" not in member:
+            is_shown = isinstance(member.get("enum"), list)
+        elif member["type"] == "array" and client.version >= CHOICES_SINCE:
+            items = member.get("items")
+            choices = items.get("anyOf") if isinstance(items, dict) else None
+            if isinstance(choices, list):
+                is_shown = all(
+                    isinstance(choice, dict) and isinstance(choice.get("const"), str) for choice in choices
+                )
+            else:
+                is_shown = isinstance(items, dict) and items.get("type") == "string"
+        else:
+            is_shown = member["type"] in _SIMPLE
+        if not is_shown:
+            return False
+    return True

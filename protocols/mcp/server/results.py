@@ -35,16 +35,12 @@ def format_result(result: ToolCallResult, release: McpRelease, client: Client) -
         return _success_result(result, release, client)
     if required := questions.questions_of(result, client):
         return required
-    return _failure_result(result, client) if result.outcome == "tool_error" else explain(result)
-
-
-def _failure_result(result: ToolCallResult, client: Client) -> dict[str, Any]:
-    """Return the content and the structured content of a tool's failure."""
+    failed = explain(result)
+    if result.outcome != "tool_error":
+        return failed
     tool_outputs = without_wrapper(result.declared, result.outputs)
     structured = structured_content_of_failure(result.declared, tool_outputs, client, result.whole_output)
-    blocks = content_blocks(result.declared, tool_outputs)
-    failed = explain(result)
-    if blocks:
+    if blocks := content_blocks(result.declared, tool_outputs):
         failed = {"content": [*blocks], "isError": True, "_meta": _about(result)}
     if structured is not UNSET:
         failed["structuredContent"] = structured

@@ -94,7 +94,7 @@ class MCPServer(Server[McpRelease]):
             # continue without them.
             refusal = Refusal(405, "method_not_allowed", "Messages of MCP are sent with POST.")
             return replace(self.refusal(refusal, b""), headers={"Allow": "POST"})
-        document, exchange = request.json(), _Exchange(request, release)
+        document, exchange = request.document, _Exchange(request, release)
         try:
             if clients.is_modern(request, document):
                 reply = exchange.modern_reply(messages.read_message(document))

@@ -1,12 +1,27 @@
 """Configuration of MCP clients for a server: one text to copy for each client."""
 
 import json
-import textwrap
 from typing import Any
 
 from protocols.server import Snippet
 
 KEY = "PEGBOARD_TOKEN"
+_PYTHON_PROGRAM = """\
+import asyncio, os
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+async def main():
+    headers = {{"Authorization": f"Bearer {{os.environ['{key}']}}"}}
+    async with httpx2.AsyncClient(headers=headers, timeout=150) as http:
+        server = streamable_http_client("{address}", http_client=http)
+        async with Client(server) as client:
+            for tool in (await client.list_tools()).tools:
+                print(tool.name)
+
+asyncio.run(main())
+"""
 
 
 def build_snippets(address: str, agent: str) -> list[Snippet]:
@@ -33,31 +48,12 @@ def build_snippets(address: str, agent: str) -> list[Snippet]:
         Snippet("Claude Desktop", "claude_desktop_config.json; needs Node.js", _json(programs)),
         Snippet("Claude Code", "in a terminal", line),
         Snippet("Other clients", "mcp.json", _json({"mcpServers": {agent: _http(address, "pgb_…")}})),
-        Snippet("Python", "pip install mcp httpx2", _of_python(address)),
+        Snippet("Python", "pip install mcp httpx2", _PYTHON_PROGRAM.format(key=KEY, address=address)),
     ]
 
 
 def _http(address: str, key: str) -> dict[str, Any]:
     return {"type": "http", "url": address, "headers": {"Authorization": f"Bearer {key}"}}
-
-
-def _of_python(address: str) -> str:
-    return textwrap.dedent(f"""\
-        import asyncio, os
-        import httpx2
-        from mcp import Client
-        from mcp.client.streamable_http import streamable_http_client
-
-        async def main():
-            headers = {{"Authorization": f"Bearer {{os.environ['{KEY}']}}"}}
-            async with httpx2.AsyncClient(headers=headers, timeout=150) as http:
-                server = streamable_http_client("{address}", http_client=http)
-                async with Client(server) as client:
-                    for tool in (await client.list_tools()).tools:
-                        print(tool.name)
-
-        asyncio.run(main())
-        """)
 
 
 def _json(document: object) -> str:

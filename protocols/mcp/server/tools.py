@@ -82,7 +82,7 @@ def begin_call(
         call = ToolCallRequest(
             tool_name=name,
             arguments=arguments,
-            is_confirmed=_is_confirmed(client, params),
+            is_confirmed=questions.is_confirmed(client, params),
             call_name=request.call_name,
             user=user_of_agent(request, params),
             mark=client.mark,
@@ -137,14 +137,6 @@ def give_up(release: McpRelease, state: str | None) -> None:
     """
     if state is not None and (waiting_call := questions.continued_call({"requestState": state})):
         release.give_up(waiting_call[0])
-
-
-def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
-    # A client without forms has the tool's annotations and lets its user decide by them.
-    if not client.asks_forms:
-        return True
-    responses = params.get("inputResponses")
-    return isinstance(responses, dict) and questions.is_confirmed(responses)
 
 
 def user_of_agent(request: ServerRequest, params: Mapping[str, Any]) -> str:

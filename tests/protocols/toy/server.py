@@ -38,7 +38,7 @@ class ToyServer(Server[ServerRelease]):
 
 
 def _run(request: ServerRequest, release: ServerRelease, tool: ServedTool) -> ServerReply:
-    arguments = request.json()
+    arguments = request.document
     if not isinstance(arguments, dict):
         raise DomainError("invalid_body", "The body is not an object.")
     result = release.run(
