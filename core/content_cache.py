@@ -4,7 +4,10 @@ Pages, publishing and calls process the same tools again and again, and a large 
 each process evaluates a signature, or a schema, once.
 """
 
+import gc
 import hashlib
+import sys
+import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -15,13 +18,36 @@ import msgspec
 
 Result = TypeVar("Result")
 
+# Memory of the results of one cache. One result about a large schema takes megabytes.
+MAX_BYTES = 8 * 1024 * 1024
+# What a value refers to and shares with the whole program.
+_SHARED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+
+
+def count_bytes(value: object) -> int:
+    """Return about how many bytes of memory a value takes, with all that it contains."""
+    waiting: list[object] = [value]
+    counted, total = set[int](), 0
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in counted and not isinstance(part, _SHARED):
+            counted.add(id(part))
+            total += sys.getsizeof(part)
+            waiting += gc.get_referents(part)
+    return total
+
 
 class ContentCache(Generic[Result]):
-    """The results of one function, at most `size` of them. The least recently used one is dropped first."""
+    """The results of one function, at most `size` of them in at most `max_bytes` of memory.
 
-    def __init__(self, size: int = 10_000) -> None:
+    The least recently used one is dropped first. A result that takes more memory by itself is not cached.
+    """
+
+    def __init__(self, size: int = 10_000, max_bytes: int = MAX_BYTES) -> None:
         self.size = size
-        self._results: OrderedDict[Hashable, Result] = OrderedDict()
+        self.max_bytes = max_bytes
+        self._results: OrderedDict[Hashable, tuple[Result, int]] = OrderedDict()
+        self._total_bytes = 0
         self._lock = Lock()
 
     def get(
@@ -29,22 +55,28 @@ class ContentCache(Generic[Result]):
         key: Hashable,
         evaluate: Callable[[], Result],
         is_kept: Callable[[Result], bool] = lambda result: True,
+        byte_count: int | None = None,
     ) -> Result:
         """Return the cached result, or evaluate it. `key` is all that it depends on, or its digest.
 
-        is_kept: False for a result that may differ the next time, which is not cached.
+        is_kept: False for a result that may differ the next time, which is not cached. byte_count: estimates
+        its memory where counting takes longer than the evaluation.
         """
         with self._lock:
             if key in self._results:
                 self._results.move_to_end(key)
-                return self._results[key]
+                return self._results[key][0]
         result = evaluate()
         if not is_kept(result):
             return result
+        if byte_count is None:
+            byte_count = count_bytes((key, result))
         with self._lock:
-            self._results[key] = result
-            if len(self._results) > self.size:
-                self._results.popitem(last=False)
+            if key not in self._results and byte_count <= self.max_bytes:
+                self._results[key] = result, byte_count
+                self._total_bytes += byte_count
+            while len(self._results) > self.size or self._total_bytes > self.max_bytes:
+                self._total_bytes -= self._results.popitem(last=False)[1][1]
         return result
 
 

@@ -138,4 +138,5 @@ def read_stored(text: str) -> Signature:
     """Return the signature of a stored text: the same object for the same text, while pages use it."""
     if len(text) > MAX_SHARED_TEXT:
         return from_json(text)
-    return _signatures.get(text, lambda: from_json(text))
+    # A signature takes four to seven times the memory of its text.
+    return _signatures.get(text, lambda: from_json(text), byte_count=7 * len(text))

@@ -72,7 +72,7 @@ class FormatLimits:
     shows_vendors_schema: bool = False
     as_listed: Callable[[Effective], Effective] | None = None
     verdicts: ContentCache[tuple[Remark, ...]] = field(
-        init=False, repr=False, compare=False, default_factory=ContentCache
+        init=False, repr=False, compare=False, default_factory=lambda: ContentCache(max_bytes=2 * 1024 * 1024)
     )
 
     def cached_remarks(self, signature: Effective) -> tuple[Remark, ...]:

@@ -177,7 +177,7 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 _decoder = msgspec.json.Decoder(ReleaseDocument)
 # The last documents that were read. Of a cached one, comparisons and tokens of its tools are cached as well.
-_documents: ContentCache[ReleaseDocument] = ContentCache(size=8)
+_documents: ContentCache[ReleaseDocument] = ContentCache(size=8, max_bytes=16 * 1024 * 1024)
 MAX_CACHED_LENGTH = 300_000
 
 
@@ -189,7 +189,8 @@ def decode(document: str | bytes) -> ReleaseDocument:
     if len(document) > MAX_CACHED_LENGTH:
         return _decoder.decode(document)
     text = document.encode() if isinstance(document, str) else document
-    return _documents.get(hashlib.sha256(text).digest(), lambda: _decoder.decode(text))
+    key = hashlib.sha256(text).digest()
+    return _documents.get(key, lambda: _decoder.decode(text), byte_count=4 * len(text))
 
 
 def digest(document: bytes) -> str:

@@ -18,7 +18,7 @@ from protocols.calls.arguments import TOGETHER
 
 UNKNOWN = "is not an input of this tool"
 # A call reads the schema of its tool, which is large for some.
-_documents: ContentCache[SchemaDocument] = ContentCache(size=200)
+_documents: ContentCache[SchemaDocument] = ContentCache(size=200, max_bytes=16 * 1024 * 1024)
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

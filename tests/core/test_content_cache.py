@@ -1,6 +1,6 @@
 import gc
 
-from core.content_cache import ObjectCache, SchemaCache, digest_once
+from core.content_cache import ContentCache, ObjectCache, SchemaCache, count_bytes, digest_once
 from protocols.signature import read_stored, to_json
 from tests.factories import make_signature
 
@@ -36,3 +36,32 @@ def test_each_caller_gets_a_schema_of_its_own():
 
     assert (result, cache.get("a", evaluate)) == ("whole", ({"type": "object", "properties": {}}, "whole"))
     assert len(runs) == 1
+
+
+def test_results_take_a_bounded_amount_of_memory():
+    cache, evaluated = ContentCache(size=1_000, max_bytes=100_000), []
+
+    def get(key, text_length):
+        def evaluate():
+            evaluated.append(key)
+            return {"nested": ["x" * text_length + str(key)]}
+
+        return cache.get(key, evaluate)
+
+    for key in range(20):
+        get(key, 10_000)
+    assert count_bytes(cache._results) < 110_000
+    get(19, 10_000)
+    get(0, 10_000)
+    assert evaluated == [*range(20), 0]
+
+    # One that is too large by itself drops no other.
+    for _ in range(2):
+        get("large", 200_000)
+    get(19, 10_000)
+    assert evaluated[21:] == ["large", "large"]
+
+
+def test_memory_of_a_value_counts_each_part_once():
+    text = "x" * 50_000
+    assert 50_000 < count_bytes({"a": [text], "b": (text, make_signature("look_up"))}) < 60_000

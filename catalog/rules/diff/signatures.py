@@ -45,7 +45,7 @@ class SignatureDifference:
 
 
 # Pages compare the same pairs of versions on each view.
-_comparisons: ContentCache[SignatureDifference] = ContentCache(size=4_000)
+_comparisons: ContentCache[SignatureDifference] = ContentCache(size=4_000, max_bytes=16 * 1024 * 1024)
 
 
 def compare(old: Signature, new: Signature) -> SignatureDifference:
