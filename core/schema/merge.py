@@ -20,6 +20,8 @@ from core.schema.dialects import ANNOTATIONS, AnySchema, Schema
 NEVER: Schema = {"not": {}}
 # A level that combines more schemas keeps the others apart.
 MAX_PARTS = 1_000
+# The least common multiple of a few hundred numbers has more digits than JSON readers convert.
+MAX_STEP_BITS = 1_024
 
 _FLAGS = ("readOnly", "writeOnly", "deprecated")  # true where any part states it (validation, 9.3 and 9.4)
 # Keywords of one rule: each has a meaning only beside the others.
@@ -365,7 +367,10 @@ def _join_enums(one: list[Any], other: list[Any]) -> list[Any]:
 
 def _join_steps(one: float, other: float) -> float:
     if isinstance(one, int) and isinstance(other, int):
-        return lcm(one, other)
+        step = lcm(one, other)
+        if step.bit_length() > MAX_STEP_BITS:
+            raise _ApartError
+        return step
     small, large = sorted((one, other))
     if Fraction(str(large)) % Fraction(str(small)):
         raise _ApartError

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from math import lcm
 
 import jsonschema_rs
 import pytest
@@ -209,3 +210,12 @@ def test_steps_are_joined_where_one_number_states_both(one, other, step):
 def test_steps_stay_apart_where_no_number_states_both():
     level = level_of({"multipleOf": 0.4, "allOf": [{"multipleOf": 0.6}]})
     assert (level.schema, level.apart) == ({"multipleOf": 0.4}, ({"multipleOf": 0.6},))
+
+
+def test_steps_whose_common_multiple_is_too_large_stay_apart():
+    steps = [10**30 + 2 * number + 1 for number in range(400)]
+    level = merge.join([{"type": "integer", "multipleOf": step} for step in steps])
+    assert level.schema["multipleOf"].bit_length() <= merge.MAX_STEP_BITS
+    joined_count = len(steps) - len(level.apart)
+    assert level.schema["multipleOf"] == lcm(*steps[:joined_count])
+    assert [rules["multipleOf"] for rules in level.apart] == steps[joined_count:]
