@@ -150,10 +150,11 @@ class NormalForms:
         if type_sets[0] | type_sets[1] != {"object"}:
             return False
         # A member such as a kind distinguishes the values of the two.
+        other_required = frozenset(other.required)
         members = [
             [self.document.level(level.properties.get(name, True)).schema for level in (one, other)]
             for name in one.required
-            if name in other.required
+            if name in other_required
         ]
         return any(_have_other_values(*pair) for pair in members)
 

@@ -73,14 +73,14 @@ def read_object(document: SchemaDocument, schema: AnySchema) -> ObjectSchema | N
         for schemas_by_name, keyword in ((properties, "properties"), (matched, "patternProperties")):
             for name, rule in part.get(keyword, {}).items():
                 schemas_by_name[name] = merge.both(schemas_by_name.get(name, True), rule)
-    required = tuple(dict.fromkeys(name for part in parts for name in part.get("required", ())))
+    required = dict.fromkeys(name for part in parts for name in part.get("required", ()))
     return ObjectSchema(
         members={
             name: ObjectMember(name, rule, name in required, direction_of(document, rule))
             for name, rule in properties.items()
             if rule is not False
         },
-        required=required,
+        required=tuple(required),
         patterns=matched,
         others=_others(document, parts, MAX_DEPTH),
         is_exact=not level.apart and not any(keyword in level.schema for keyword in _RULES),

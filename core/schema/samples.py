@@ -188,9 +188,11 @@ class _Maker:
         parts += self.condition(keywords)
         dependent = keywords.pop("dependentSchemas", {})
         level = self.join([keywords, *(self.settled(part, depth, trail) for part in parts)])
+        required = _required_names(level)
         for name, rule in dependent.items():
-            if name in level.get("required", ()):
+            if name in required:
                 level = self.join([level, self.settled(rule, depth, trail)])
+                required = _required_names(level)
         return level
 
     def join(self, levels: list[Schema]) -> Schema:
@@ -378,7 +380,7 @@ class _Maker:
 
     def object(self, level: Mapping[str, Any], depth: int, name: str) -> dict[str, Any]:
         properties = level.get("properties") or {}
-        required = [name for name in level.get("required") or () if isinstance(name, str)]
+        required = _required_names(level)
         names = dict.fromkeys(required)
         for name, rule in properties.items():
             # Outputs at the top are always generated if possible, because the next call of an agent may
@@ -417,7 +419,7 @@ class _Maker:
             else:
                 names.setdefault(f"{self.chance.choice(NOUNS)}_{len(names)}")
         max_properties = level.get("maxProperties")
-        required = level.get("required") or ()
+        required = _required_names(level)
         for name in list(reversed(names)):
             if max_properties is not None and len(names) > max_properties and name not in required:
                 del names[name]
@@ -431,6 +433,11 @@ def _rule_for(level: Mapping[str, Any], name: str) -> Any:
             return rule
     rule = level.get("additionalProperties", True)
     return {"type": "string"} if rule is True else rule
+
+
+def _required_names(level: Mapping[str, Any]) -> dict[str, None]:
+    """Return the required names, of which there may be thousands, for quick look-ups."""
+    return dict.fromkeys(name for name in level.get("required") or () if isinstance(name, str))
 
 
 def _exact(bound: types.Bound) -> Fraction:

@@ -38,7 +38,7 @@ def with_listed_members(tool: Effective) -> Effective:
     flat = root_rules.flatten(input_schema)
     required, declared = spelling.required_of(flat), {visible.alias for visible in tool.inputs}
     more = {name: member for name, member in spelling.properties_of(flat).items() if name not in declared}
-    more |= {name: {} for name in required if name not in (*declared, *more)}
+    more |= {name: {} for name in required if name not in declared and name not in more}
     added = parameters.read_schema(
         {"type": "object", "properties": more, "required": required}, "input", whole_name="input"
     )

@@ -162,9 +162,10 @@ class _Writer:
             # Arguments beside listed members are rarely meant; here no argument is left.
             self.closes_objects = True
         properties: Schema = {}
+        required = frozenset(members.required)
         for name in dict.fromkeys([*members.members, *members.required]):
             self._reason = ""
-            is_required = name in members.required
+            is_required = name in required
             member = members.members.get(name)
             strict_member = self.write(member.schema, (*path, name)) if member else None
             if strict_member is None and is_required:

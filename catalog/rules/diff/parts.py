@@ -1,6 +1,6 @@
 """The rules of a schema for the parts of a value: the members of an object and the entries of a list."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Protocol
 
 from catalog.rules.diff.changes import SAFE, Change, Kind, Side, change, member_change
@@ -32,24 +32,25 @@ def property_changes(
     if "object" not in common:
         return
     before, after = old.properties, new.properties
+    required = frozenset(old.required), frozenset(new.required)
     for name in after:
         if name in before:
-            yield from _required_change(comparer, name, old, new, place)
+            yield from _required_change(comparer, name, required, place)
             yield from comparer.compare(before[name], after[name], place.to("properties", name))
         else:
-            yield _added_member(comparer, name, old, new, place)
+            yield _added_member(comparer, name, old, new, place, is_required=name in required[1])
     for name in before:
         if name not in after:
             yield member_change(comparer.side, place.path("properties", name), "removed", before[name], None)
     for name in dict.fromkeys([*old.required, *new.required]):
         if name not in before and name not in after:
-            yield from _required_change(comparer, name, old, new, place)
+            yield from _required_change(comparer, name, required, place)
 
 
 def _required_change(
-    comparer: PartComparer, name: str, old: Level, new: Level, place: Place
+    comparer: PartComparer, name: str, required: tuple[Set[str], Set[str]], place: Place
 ) -> Iterator[Change]:
-    was_required, is_required = name in old.required, name in new.required
+    was_required, is_required = (name in names for names in required)
     if was_required != is_required:
         path = place.path("properties", name, "required")
         yield member_change(
@@ -57,9 +58,11 @@ def _required_change(
         )
 
 
-def _added_member(comparer: PartComparer, name: str, old: Level, new: Level, place: Place) -> Change:
+def _added_member(
+    comparer: PartComparer, name: str, old: Level, new: Level, place: Place, *, is_required: bool
+) -> Change:
     path, schema = place.path("properties", name), new.properties[name]
-    if comparer.side == "inputs" and name in new.required:
+    if comparer.side == "inputs" and is_required:
         return change(path, "added", "breaks_callers", None, schema)
     others = old.schema.get("additionalProperties")
     if comparer.side == "inputs" and isinstance(others, dict):

@@ -157,3 +157,22 @@ def test_of_very_many_changes_the_gravest_are_told():
     changes_found = changes("inputs", old, new)
     assert len(changes_found) == schemas.MAX_CHANGES + 1
     assert (changes_found[0].kind, changes_found[0].effect) == ("removed", "breaks_callers")
+
+
+class CountedName(str):
+    """A name that counts how often it is compared with another one."""
+
+    comparisons = 0
+
+    def __eq__(self, other):
+        CountedName.comparisons += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_required_names_are_looked_up_and_not_searched(monkeypatch):
+    monkeypatch.setattr(CountedName, "comparisons", 0)
+    old, new = ({"required": [CountedName(f"{letter}{n}") for n in range(1_500)]} for letter in "ab")
+    assert len(changes("inputs", old, new)) == schemas.MAX_CHANGES + 1
+    assert CountedName.comparisons < 50_000
