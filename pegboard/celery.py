@@ -10,13 +10,11 @@ from celery.concurrency import thread
 from django.utils.module_loading import import_string
 
 from core.forked_memory import freeze_memory
+from core.priority import lower_priority
 from pegboard import periodic
 from pegboard.watchdog import Watchdog
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pegboard.settings")
-
-# A process with 5 gets a third of the time of one with 0, where both want it.
-NICENESS = 5
 
 app = Celery("pegboard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -66,4 +64,4 @@ def yield_to_requests(**_: object) -> None:
     """Lower the priority of a process that enumerates or inspects tools: on a machine that is busy, pages and
     calls are answered first. Calls in the background run in threads, whose process keeps its priority.
     """
-    os.nice(NICENESS)
+    lower_priority()

@@ -36,6 +36,7 @@ from catalog.meaning.messages import (
 )
 from catalog.meaning.models import Model, find_model
 from catalog.meaning.vector_head import read_head, write_head
+from core.priority import lower_priority
 
 # A client of this host sends its request at once.
 READ_SECONDS = 1.0
@@ -65,15 +66,21 @@ class MeaningServer:
 
     def serve(self, listener: Listener) -> None:
         # A slow address may occupy all threads of the model, so requests are read and states sent by others.
-        with ThreadPoolExecutor(MAX_CLIENTS) as readers, ThreadPoolExecutor(MAX_CLIENTS) as workers:
+        with (
+            ThreadPoolExecutor(MAX_CLIENTS) as readers,
+            ThreadPoolExecutor(MAX_CLIENTS) as workers,
+            ThreadPoolExecutor(1, initializer=lower_priority) as writers,
+        ):
             while True:
                 client = listener.accept()
                 # A client that waits for a thread counts, too.
                 with self._lock:
                     self._client_count += 1
-                readers.submit(self._read_request, client, workers)
+                readers.submit(self._read_request, client, workers, writers)
 
-    def _read_request(self, client: "Connection[Any, Any]", workers: ThreadPoolExecutor) -> None:
+    def _read_request(
+        self, client: "Connection[Any, Any]", workers: ThreadPoolExecutor, writers: ThreadPoolExecutor
+    ) -> None:
         with self._conversation(client) as stack:
             if not client.poll(READ_SECONDS):
                 return
@@ -83,7 +90,8 @@ class MeaningServer:
                 return
             if isinstance(request, Prepare):
                 client.send_bytes(encode(self._stored_state()))
-            workers.submit(self._converse, client, request)
+            pool = writers if isinstance(request, StoreTexts) else workers
+            pool.submit(self._converse, client, request)
             stack.pop_all()
 
     @contextmanager

@@ -23,6 +23,7 @@ from catalog.meaning.client import MeaningUnavailableError
 from catalog.meaning.process import MeaningProcess
 from catalog.search import changes, index, meanings
 from catalog.search.engines import IndexUnusableError
+from core.priority import NICENESS
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +111,7 @@ def _catch_up() -> None:
 
 def _run_command(*options: str) -> None:
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "rebuild_search_index", *options]
-    finished = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - a constant
-    if finished.returncode:
-        raise IndexUnusableError(f"rebuild_search_index ended with {finished.returncode}")
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:  # noqa: S603 - a constant
+        os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + NICENESS)
+    if process.returncode:
+        raise IndexUnusableError(f"rebuild_search_index ended with {process.returncode}")

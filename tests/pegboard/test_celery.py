@@ -3,7 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pegboard.celery import NICENESS
+from core.priority import NICENESS
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN_A_POOL_PROCESS = """

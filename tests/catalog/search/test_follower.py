@@ -1,14 +1,25 @@
 """The web server keeps the index of its host current."""
 
+import os
+
 import pytest
 from django.core.management import call_command
 
 from catalog import search
 from catalog.search import follower, index
 from catalog.search.engines import current_engine
+from core.priority import NICENESS
 from tests.factories import make_endpoint, make_signature, make_tool
 
 pytestmark = pytest.mark.django_db
+# The priority is lowered just after the process has started.
+PRINT_NICENESS = """
+import os, pathlib, time
+first, ends = os.nice(0), time.monotonic() + 10
+while os.nice(0) == first and time.monotonic() < ends:
+    time.sleep(0.01)
+pathlib.Path(__file__).with_name("niceness").write_text(str(os.nice(0)))
+"""
 
 
 @pytest.fixture
@@ -72,3 +83,10 @@ def test_the_command_states_how_far_it_is(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["Indexing 2 of 5", "Indexing 4 of 5"]
     assert current_engine().open().document_count() == 5
+
+
+def test_the_process_that_indexes_yields_to_requests(settings, tmp_path):
+    settings.BASE_DIR = tmp_path
+    (tmp_path / "manage.py").write_text(PRINT_NICENESS)
+    follower._run_command()
+    assert int((tmp_path / "niceness").read_text()) == min(os.nice(0) + NICENESS, 19)

@@ -1,5 +1,6 @@
 """Tools are found by their meaning, by a process of the host that may not be there."""
 
+import os
 import threading
 import time
 from contextlib import suppress
@@ -23,6 +24,7 @@ from catalog.models.tools import ToolStatus
 from catalog.search import Query, follower, meanings
 from catalog.search.fit import Concept
 from catalog.search.scope import Scope
+from core.priority import NICENESS
 from pegboard.ops.doctor import work
 from pegboard.ops.doctor.frame import DoctorLimits
 from tests.factories import make_signature, make_tool
@@ -129,6 +131,23 @@ def test_a_slow_process_is_waited_for_once(host, monkeypatch):
         assert len(asked) == 1
     finally:
         waiting.set()
+
+
+def test_vectors_are_made_by_a_thread_that_yields_to_questions(host, monkeypatch):
+    priorities = []
+    encode = ThingsEncoder.encode
+
+    def encode_and_record(self, texts):
+        priorities.append(os.getpriority(os.PRIO_PROCESS, 0))  # of this thread
+        return encode(self, texts)
+
+    make_tool(make_signature("issue_cheque"))
+    search.index_pending()
+    monkeypatch.setattr(ThingsEncoder, "encode", encode_and_record)
+    meanings.follow()
+    assert names("salary")
+    assert priorities[0] == min(os.nice(0) + NICENESS, 19)
+    assert priorities[-1] == os.nice(0)
 
 
 def test_the_name_of_a_tool_comes_before_every_meaning(host):
