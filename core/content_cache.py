@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 # Memory of the results of one cache. One result about a large schema takes megabytes.
 MAX_BYTES = 8 * 1024 * 1024
-# What a value refers to and shares with the whole program.
+# Code, which a value refers to and does not contain.
 _SHARED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
@@ -59,8 +59,8 @@ class ContentCache(Generic[Result]):
     ) -> Result:
         """Return the cached result, or evaluate it. `key` is all that it depends on, or its digest.
 
-        is_kept: False for a result that may differ the next time, which is not cached. byte_count: estimates
-        its memory where counting takes longer than the evaluation.
+        is_kept: False for a result that may differ the next time, which is not cached.
+        byte_count: an estimate of its memory, for results that take longer to count than to evaluate.
         """
         with self._lock:
             if key in self._results:

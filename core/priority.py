@@ -7,5 +7,5 @@ NICENESS = 5
 
 
 def lower_priority() -> None:
-    """Lower the priority of this process; called in a thread on Linux, of this thread and what it starts."""
+    """Lower the priority of this process. On Linux, a thread that calls it lowers its own priority alone."""
     os.nice(NICENESS)

@@ -122,19 +122,19 @@ def resolve_answers(questions: Sequence[KnownQuestion], tools: Iterable[KnownToo
 def measure(asked: Iterable[AskedQuestion]) -> dict[str, Figures]:
     """Return the figures by set, in the order of the sets."""
     by_set: defaultdict[str, list[AskedQuestion]] = defaultdict(list)
-    for question in asked:
-        by_set[question.question.set].append(question)
+    for asked_question in asked:
+        by_set[asked_question.question.set].append(asked_question)
     figures = {}
-    for name, questions in by_set.items():
-        count = len(questions)
-        times = sorted(question.milliseconds for question in questions)
+    for name, answers in by_set.items():
+        count = len(answers)
+        times = sorted(answer.milliseconds for answer in answers)
         figures[name] = Figures(
             questions=count,
-            ndcg=sum(ndcg(question.ranked, question.grades) for question in questions) / count,
-            recall=sum(question.recall for question in questions) / count,
-            in_first_three=sum(question.has_answer_in(FIRST) for question in questions) / count,
-            in_first_ten=sum(question.has_answer_in(DEPTH) for question in questions) / count,
-            refused=sum(question.is_refused for question in questions) / count,
+            ndcg=sum(ndcg(answer.ranked, answer.grades) for answer in answers) / count,
+            recall=sum(answer.recall for answer in answers) / count,
+            in_first_three=sum(answer.has_answer_in(FIRST) for answer in answers) / count,
+            in_first_ten=sum(answer.has_answer_in(DEPTH) for answer in answers) / count,
+            refused=sum(answer.is_refused for answer in answers) / count,
             p95=times[min(int(0.95 * count), count - 1)],
         )
     return figures

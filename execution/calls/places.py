@@ -53,10 +53,10 @@ class CallPlaces:
     @contextmanager
     def place(self, holder: Holder, seconds: float) -> Iterator[bool]:
         """Take a place within so many seconds and free it at the end. Yields False without one."""
+        shares: dict[Hashable, int] = {holder: KEY_SHARE}
         # A user who tries a tool does so for no agent.
-        shares = (
-            {holder: KEY_SHARE} if holder.agent is None else {holder: KEY_SHARE, holder.agent: AGENT_SHARE}
-        )
+        if holder.agent is not None:
+            shares[holder.agent] = AGENT_SHARE
 
         def is_free() -> bool:
             free = (settings.CALLS_IN_A_PROCESS if self._size is None else self._size) - self._taken

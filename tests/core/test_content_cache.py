@@ -55,7 +55,7 @@ def test_results_take_a_bounded_amount_of_memory():
     get(0, 10_000)
     assert evaluated == [*range(20), 0]
 
-    # One that is too large by itself drops no other.
+    # A result that is too large by itself is not cached, and removes no other.
     for _ in range(2):
         get("large", 200_000)
     get(19, 10_000)
