@@ -178,9 +178,10 @@ class OpenApi(Protocol):
         notes = []
         if cut.operation.get("deprecated") is True:
             notes.append(Note("DEPRECATED", f"The vendor calls {tool} deprecated."))
-        if missing := [name for name in names_in(cut.path) if name not in described]:
-            name = printable(missing[0], 60)
-            notes.append(Note("PATH_PARAMETER", f"{tool} has “{name}” in its path and does not describe it."))
+        if undescribed := [name for name in names_in(cut.path) if name not in described]:
+            missing = printable(undescribed[0], 60)
+            message = f"{tool} has “{missing}” in its path and does not describe it."
+            notes.append(Note("PATH_PARAMETER", message))
         if not contents.can_be_sent((signature.rest or {}).get("body", {}).get("media", "*/*")):
             message = f"{tool} takes a body of a kind that cannot be sent, so it cannot be run."
             notes.append(Note("BODY_KIND", message))
