@@ -56,8 +56,8 @@ timeout = 60
 # The outcome of a call that is cut off is unknown.
 graceful_timeout = 20 if threads <= THREADS_WITH_CONNECTIONS else 45
 keepalive = 5
-# The URL of the search page contains its whole state.
-limit_request_line = 8190
+# The worker bounds the head of a request, and `BoundsMiddleware` the address, with a page or JSON in reply.
+limit_request_line = 0
 # The heartbeat file on a slow disk makes healthy workers look dead.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a directory for gunicorn
 control_socket_disable = True

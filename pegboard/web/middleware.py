@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 PROBES = ("/healthz", "/readyz")
-MAX_ADDRESS_LENGTH = 8_000  # bytes of path and query; the web server accepts 8,190
+MAX_ADDRESS_LENGTH = 8_000  # bytes of path and query
 # Browsers send about twenty, and proxies add some.
 MAX_HEADERS = 100
 # Their addresses are secrets: anyone who has one may use it.
@@ -141,9 +141,9 @@ class BoundsMiddleware:
                 request,
                 414,
                 "address_too_long",
-                _("The address is longer than {maximum} bytes.").format(
-                    maximum=number_format(MAX_ADDRESS_LENGTH, force_grouping=True)
-                ),
+                _(
+                    "The address is longer than {maximum} bytes. Shorten the search, or use fewer filters."
+                ).format(maximum=number_format(MAX_ADDRESS_LENGTH, force_grouping=True)),
             )
         if sum(name.startswith("HTTP_") for name in request.META) > MAX_HEADERS:
             return views.problem(

@@ -269,6 +269,13 @@ def test_what_is_no_request_is_refused_at_once(port, head, status):
         assert status_of(client) == status
 
 
+@pytest.mark.parametrize("path", ["/tools/", "/api/v1/tools/", "/serve/mcp/"])
+def test_a_long_address_is_answered_with_a_code_or_a_page(port, path):
+    status, body = answer_of(port, "GET", f"{path}?q=" + "word+" * 2_000)
+    assert status == 414
+    assert (b"<html" if path == "/tools/" else b"address_too_long") in body
+
+
 def test_a_request_that_does_not_come_is_given_up(port):
     connection = socket.create_connection(("127.0.0.1", port), timeout=30)
     with clients(connection):
