@@ -3,12 +3,13 @@
 import pkgutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from catalog.meaning.messages import FindNearest, Similarities, StoredState, StoreTexts, Usage
 from catalog.meaning.models import Model
-from catalog.meaning.vector_file import VectorFile, Vectors
+from catalog.meaning.vector_file import DamagedVectorsError, VectorFile, Vectors
 
 
 class EncoderError(Exception):
@@ -50,23 +51,40 @@ class Comparison:
 
     @property
     def stored_state(self) -> StoredState:
+        """The state, None once a part of the vectors is damaged: each call checks another part."""
+        with self._lock, self._without_damage():
+            self.file.check_next()
         return StoredState(self.file.state, self._recipe, self._encoder.usage, self._encoder.trouble)
 
     def find_nearest(self, request: FindNearest) -> Similarities:
         texts = [request.text, request.rephrased] if request.rephrased else [request.text]
         vectors = self._encoder.encode(texts)
         chore = self._encoder.rate_chore(vectors[0])
-        with self._lock:
+        with self._lock, self._without_damage():
             nearest = self.file.nearest(vectors[-1], request.endpoints, request.limit)
             others = self.file.cosines(vectors[0], request.tools)
             if not request.rephrased:
                 return Similarities(nearest, others, chore=chore)
             rephrased = nearest | self.file.cosines(vectors[1], request.tools)
             return Similarities(self.file.cosines(vectors[0], list(nearest)), others, rephrased, chore)
+        return Similarities({}, {})
+
+    @contextmanager
+    def _without_damage(self) -> Iterator[None]:
+        """Throw damaged vectors away: they are made again, and meanwhile words answer."""
+        try:
+            yield
+        except DamagedVectorsError:
+            self.file.clear()
 
     def store(self, request: StoreTexts) -> None:
         vectors = self._encoder.encode(request.texts)
         with self._lock:
             if request.is_start:
                 self.file.clear()
+            with self._without_damage():
+                self.file.check_files()
+            if self.file.state is None and not request.is_start:
+                # Others are missing, and the state would not tell.
+                raise DamagedVectorsError("The vectors have to be made from the first one.")
             self.file.write(request.tools, request.endpoints, vectors, request.removed, request.state)

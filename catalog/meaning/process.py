@@ -1,6 +1,7 @@
 """Starts the process that compares meanings, and again when it has ended."""
 
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from catalog.meaning.messages import SOCKET
 
 logger = logging.getLogger(__name__)
 
-# After it ended, as without memory.
-RESTART_SECONDS = 60.0
+# So long after its start a process that has ended is started again, twice as long each time that it ends
+# soon, as without memory.
+FIRST_RESTART_SECONDS, RESTART_SECONDS = 10.0, 60.0
 # A process that starts anew without its model has no socket for a moment.
 SOCKET_SECONDS = 10.0
 # The model stays in memory for so long after a request.
@@ -28,7 +30,8 @@ class MeaningProcess:
         self._directory, self._encoder, self._root = directory, encoder, root
         self._idle_seconds = idle_seconds
         self._process: subprocess.Popen[bytes] | None = None
-        self._starts_at, self._reachable_at = 0.0, 0.0
+        self._started_at, self._reachable_at = -math.inf, 0.0
+        self._restart_seconds = 0.0
 
     def ensure_running(self) -> bool:
         """Start the process if it does not run, or if its socket was deleted; return whether it runs."""
@@ -39,9 +42,13 @@ class MeaningProcess:
                 return True
             self._process.kill()
             self._process.communicate()
-        if time.monotonic() < self._starts_at:
+        now = time.monotonic()
+        seconds = now - self._started_at
+        if seconds < self._restart_seconds:
             return False
-        self._starts_at, self._reachable_at = time.monotonic() + RESTART_SECONDS, time.monotonic()
+        longer = FIRST_RESTART_SECONDS if seconds > RESTART_SECONDS else 2 * self._restart_seconds
+        self._restart_seconds = min(longer, RESTART_SECONDS)
+        self._started_at = self._reachable_at = now
         if len(os.fsencode(self._directory / SOCKET)) > MAX_ADDRESS:
             logger.warning("Searches compare no meanings: PEGBOARD_SEARCH_DIRECTORY is too long a path")
             return False

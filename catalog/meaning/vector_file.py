@@ -2,6 +2,8 @@
 
 The signs of a vector's components are a few bytes, which a scan of all tools compares; the best of these are
 compared exactly. A state is stored with the vectors. Files that do not fit together are thrown away.
+
+Each place has a checksum. What is compared is checked each time, and everything else a part at a time.
 """
 
 import math
@@ -27,13 +29,24 @@ _KEY = np.dtype([("tool", "<i8"), ("endpoint", "<i8")])
 _MAX_TOOL = 2**27
 # The key of a place that is free.
 _NO_TOOL = 0
+# So many places are checked at a time, within a millisecond.
+_CHECKED = 2_048
+# The checksum of a place while it is written. The state is older then, so it will be written again.
+_UNFINISHED = 1
+
+
+class DamagedVectorsError(Exception):
+    """The files are no longer as they were written."""
 
 
 class VectorFile:
     def __init__(self, directory: Path, recipe: str, dimensions: int) -> None:
         self._directory, self._recipe, self._dimensions = directory, recipe, dimensions
-        self._count = 0
+        self._count = self._checked_through = 0
         self.state: str | None = None
+        # Odd, so that no change of one number leaves the sum of its products as it is.
+        count = _KEY.itemsize // 8 + -(-dimensions // 64) + -(-dimensions // 4)
+        self._factors = np.random.default_rng(1).integers(0, 2**63, count, np.uint64) * 2 + 1
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         head = read_head(directory, recipe)
         try:
@@ -46,7 +59,7 @@ class VectorFile:
     def clear(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
         self._directory.mkdir(parents=True, mode=0o700)
-        self.state, self._count = None, 0
+        self.state, self._count, self._checked_through = None, 0, 0
         self._map(_FIRST_CAPACITY, "w+")
         self._list_places()
 
@@ -61,6 +74,8 @@ class VectorFile:
         self._list_places()
 
     def _map(self, capacity: int, mode: str) -> None:
+        self._mapped_files: dict[Path, tuple[int, int]] = {}
+
         def mapped(name: str, kind: Any, *shape: int) -> Any:
             path = self._directory / name
             size = capacity * math.prod(shape) * np.dtype(kind).itemsize
@@ -70,11 +85,13 @@ class VectorFile:
             # The library would fill what is missing with zeros. A file is longer after growing was cut off.
             elif path.stat().st_size < size:
                 raise ValueError(f"{path} is not complete.")
+            self._mapped_files[path] = (path.stat().st_ino, size)
             return np.memmap(path, kind, "r+", shape=(capacity, *shape))
 
         self._keys = mapped("keys", _KEY)
         self._signs: npt.NDArray[np.uint64] = mapped("signs", "<u8", -(-self._dimensions // 64))
         self._vectors: npt.NDArray[np.float16] = mapped("vectors", "<f2", self._dimensions)
+        self._sums: npt.NDArray[np.uint64] = mapped("sums", "<u8")
 
     def _list_places(self) -> None:
         """List the place of each tool by its id, -1 for a tool without a vector, and the free places."""
@@ -92,8 +109,11 @@ class VectorFile:
         removed: Collection[int],
         state: str,
     ) -> None:
+        changed_places = []
         for tool in removed:
             if (place := self._place_of(tool)) >= 0:
+                changed_places.append(place)
+                self._sums[place] = _UNFINISHED
                 self._keys[place] = (_NO_TOOL, 0)
                 self._places[tool] = -1
                 self._free.append(place)
@@ -103,9 +123,13 @@ class VectorFile:
                 place = self._free.pop() if self._free else self._count
                 self._count = max(self._count, place + 1)
                 self._places[tool] = place
+            changed_places.append(place)
+            self._sums[place] = _UNFINISHED
             self._vectors[place] = vector
             self._signs[place] = _signs_of(vector)
             self._keys[place] = (tool, endpoint)
+        if changed_places:
+            self._sums[changed_places] = self._sum_places(np.array(changed_places))
         self.state = state
         head = VectorHead(
             recipe=self._recipe,
@@ -130,12 +154,52 @@ class VectorFile:
         while self._count + added > capacity:
             capacity *= 2
         # The maps of the shorter files see the same pages until they are replaced.
-        for name, array in {"keys": self._keys, "signs": self._signs, "vectors": self._vectors}.items():
+        arrays = {"keys": self._keys, "signs": self._signs, "vectors": self._vectors, "sums": self._sums}
+        for name, array in arrays.items():
             _reserve_space(self._directory / name, capacity * array.strides[0])
         self._map(capacity, "r+")
 
+    def check_next(self) -> None:
+        """Check some of the places, after those of the last time. Raises DamagedVectorsError."""
+        self.check_files()
+        start = self._checked_through if self._checked_through < self._count else 0
+        self._checked_through = min(start + _CHECKED, self._count)
+        self._check_places(np.arange(start, self._checked_through))
+
+    def check_files(self) -> None:
+        """Raise DamagedVectorsError unless the mapped files still have their names and sizes.
+
+        An access beyond the end of a file would end the process.
+        """
+        for path, (number, size) in self._mapped_files.items():
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise DamagedVectorsError(str(error)) from error
+            if status.st_ino != number or status.st_size < size:
+                raise DamagedVectorsError(f"{path} is not complete.")
+
+    def _check_places(self, places: npt.NDArray[np.int64]) -> None:
+        if not len(places):
+            return
+        sums = self._sums[places]
+        if ((sums != self._sum_places(places)) & (sums != _UNFINISHED)).any():
+            raise DamagedVectorsError("The vectors are not as they were written.")
+
+    def _sum_places(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """Return a checksum for the key, the signs and the vector of each place."""
+        vectors = self._vectors[places]
+        vectors = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % 4)))
+        numbers = [
+            np.ascontiguousarray(part).view(np.uint64).reshape(len(places), -1)
+            for part in (self._keys[places], self._signs[places], vectors)
+        ]
+        sums: npt.NDArray[np.uint64] = np.hstack(numbers) @ self._factors
+        return sums
+
     def cosines(self, vector: npt.NDArray[np.float32], tools: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of those of the tools that have a vector."""
+        """Return the cosines of those of the tools that have a vector. Raises DamagedVectorsError."""
+        self.check_files()
         places = {tool: place for tool in tools if (place := self._place_of(tool)) >= 0}
         values = self._compare(vector, np.fromiter(places.values(), np.int64, len(places)))
         return dict(zip(places, values.tolist(), strict=True))
@@ -143,7 +207,8 @@ class VectorFile:
     def nearest(
         self, vector: npt.NDArray[np.float32], endpoints: Collection[int] | None, limit: int
     ) -> dict[int, float]:
-        """Return the cosines of the nearest tools, best first."""
+        """Return the cosines of the nearest tools, best first. Raises DamagedVectorsError."""
+        self.check_files()
         signs = _signs_of(vector)
         different = np.empty(self._count, np.uint16)
         for start in range(0, self._count, _SCANNED):
@@ -164,6 +229,7 @@ class VectorFile:
     def _compare(
         self, vector: npt.NDArray[np.float32], places: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
+        self._check_places(places)
         cosines: npt.NDArray[np.float32] = self._vectors[places].astype(np.float32) @ vector
         return cosines
 

@@ -4,7 +4,7 @@ import os
 import numpy as np
 import pytest
 
-from catalog.meaning.vector_file import RESCORED, VectorFile
+from catalog.meaning.vector_file import RESCORED, DamagedVectorsError, VectorFile
 
 DIMENSIONS = 100
 
@@ -110,3 +110,62 @@ def test_thousands_of_tools_are_compared_by_their_signs_first(tmp_path):
     assert nearest[0] == exact[0] == 4_322
     assert len(set(nearest) & set(exact)) >= 7
     assert len(open_file(tmp_path / "meaning").nearest(question, None, 9_999)) == RESCORED
+
+
+@pytest.mark.parametrize("name", ["keys", "signs", "vectors", "sums"])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_garbled_files_are_noticed(stored, tmp_path, name, is_open):
+    path = tmp_path / "meaning" / name
+    with path.open("r+b") as file:
+        file.seek(5)
+        byte = file.read(1)[0]
+        file.seek(5)
+        file.write(bytes([byte ^ 0x10]))
+    try:
+        (stored if is_open else open_file(tmp_path / "meaning")).check_next()
+    except DamagedVectorsError:
+        return
+    # Keys of no tool are noticed when the files are opened.
+    assert open_file(tmp_path / "meaning").state is None
+
+
+def test_garbled_vectors_are_never_compared(stored, tmp_path, vectors):
+    path = tmp_path / "meaning" / "vectors"
+    with path.open("r+b") as file:
+        file.write(b"garbled")
+    with pytest.raises(DamagedVectorsError):
+        stored.nearest(vectors[0], None, 3)
+    with pytest.raises(DamagedVectorsError):
+        stored.cosines(vectors[0], [11])
+
+
+@pytest.mark.parametrize("name", ["keys", "signs", "vectors", "sums"])
+def test_files_that_were_cut_off_or_deleted_are_not_read(stored, tmp_path, vectors, name):
+    path = tmp_path / "meaning" / name
+    os.truncate(path, 4)
+    with pytest.raises(DamagedVectorsError):
+        stored.nearest(vectors[0], None, 3)
+    path.unlink()
+    with pytest.raises(DamagedVectorsError):
+        stored.check_next()
+
+
+def test_every_place_is_checked_in_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr("catalog.meaning.vector_file._CHECKED", 2)
+    file = open_file(tmp_path / "meaning")
+    file.write([11, 12, 13, 14, 15], [1] * 5, vectors_of(5), [], "state 1")
+    file._vectors[4, 3] += 1
+    file.check_next()
+    file.check_next()
+    with pytest.raises(DamagedVectorsError):
+        file.check_next()
+
+
+def test_a_place_whose_writing_was_interrupted_is_no_damage(stored, tmp_path, monkeypatch, vectors):
+    monkeypatch.setattr(VectorFile, "_sum_places", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        stored.write([12], [1], vectors[2:], [], "state 2")
+    monkeypatch.undo()
+    again = open_file(tmp_path / "meaning")
+    again.check_next()
+    assert again.state == "state 1"

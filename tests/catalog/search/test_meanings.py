@@ -1,6 +1,7 @@
 """Tools are found by their meaning, by a process of the host that may not be there."""
 
 import os
+import shutil
 import threading
 import time
 from contextlib import suppress
@@ -97,6 +98,19 @@ def test_the_nearest_tools_are_found_by_the_words_of_vendors(host):
     assert [row["name"] for row in page.rows][:1] == ["issue_cheque"]
 
 
+@pytest.mark.parametrize(("text", "has_matched_words"), [("gage zzyzx", False), ("cheque zzyzx", True)])
+def test_a_page_tells_tools_with_the_words_from_those_near_in_meaning(
+    host, monkeypatch, text, has_matched_words
+):
+    monkeypatch.setitem(globals(), "THINGS", [(*THINGS[0], "gage"), *THINGS[1:]])
+    make_tool(make_signature("issue_cheque", description="For people."))
+    index_all()
+    page = search.search(Query(q=text))
+    assert [row["name"] for row in page.rows] == ["issue_cheque"]
+    assert "zzyzx" in page.unmatched
+    assert page.has_matched_words is has_matched_words
+
+
 def test_the_model_tells_chores_from_questions_to_software(tmp_path):
     encoder = UniversalSentenceEncoder(tmp_path)
     vectors = encoder.encode(["scrub the floor", "den Boden schrubben", "find a clinic", "Klinik suchen"])
@@ -177,6 +191,31 @@ def test_lost_files_are_made_again(host):
     assert names("salary") == []
     meanings.follow()
     assert names("salary") == ["issue_cheque"]
+
+
+@pytest.mark.parametrize("damage", ["garble", "cut off", "delete"])
+def test_damaged_files_are_made_again_while_people_search(host, damage):
+    make_tool(make_signature("issue_cheque"))
+    index_all()
+    vectors = host._vectors
+    if damage == "delete":
+        shutil.rmtree(vectors)
+    else:
+        with (vectors / "vectors").open("r+b") as file:
+            file.write(b"garbled") if damage == "garble" else file.truncate(8)
+    assert names("cheque") == ["issue_cheque"]
+    assert names("salary") == []
+    meanings.follow()
+    assert names("salary") == ["issue_cheque"]
+
+
+def test_vectors_that_are_lost_between_two_batches_are_not_taken_for_complete(host, settings):
+    directory = Path(settings.SEARCH_DIRECTORY)
+    client.send(directory, StoreTexts([1], [1], ["cheque"], [], "state 1", is_start=True), 5.0)
+    shutil.rmtree(host._vectors)
+    with pytest.raises(client.MeaningUnavailableError, match="from the first one"):
+        client.send(directory, StoreTexts([2], [1], ["plane"], [], "state 2"), 5.0)
+    assert client.send(directory, ReadState(), 5.0).state is None
 
 
 def test_tools_of_other_vendors_are_no_answer(host):
