@@ -84,6 +84,12 @@ class ResultPage:
     matches: Matches | None = None
     row_count: int | None = None
 
+    @property
+    def has_matched_words(self) -> bool:
+        """Return whether a row has a word of the question. A row that is not explained was found by words."""
+        reasons = [row["why"] for row in self.rows]
+        return any(why is None or why.name or why.words or why.job_words for why in reasons)
+
 
 class FirstTools(NamedTuple):
     """The first tools for a text. fits_badly: nothing that was found answers it well."""
@@ -118,6 +124,21 @@ class _SearchState:
 _first_matches: ContentCache[FirstMatches] = ContentCache(500)
 
 
+class _RankedTools(NamedTuple):
+    """The tools for a question by their ids, best first.
+
+    waiting_count: how many of them the index does not have yet.
+    """
+
+    ranking: Ranking
+    best: dict[int, Hit]
+    waiting_count: int
+
+    @property
+    def fits_badly(self) -> bool:
+        return not self.waiting_count and self.ranking.fits_badly
+
+
 class _Place(NamedTuple):
     backwards: bool
     key: Any
@@ -139,17 +160,19 @@ def find_first_tools(texts: Sequence[str], query: Query) -> list[FirstTools]:
     check(query)
     job_words = _read_job_words()
     with one_moment():
-        state, scope_key = _current_state(), scope_of(query).key
+        state, scope = _current_state(), scope_of(query)
 
         def find_matches(text: str) -> FirstMatches:
-            page = _search(replace(query, q=text), job_words)
-            reasons = [row["why"] for row in page.rows]
+            limit = candidates.EXACT if query.limit < candidates.EXACT else candidates.MAX_CANDIDATES
+            ranked = _rank(replace(query, q=text), scope, limit, job_words, is_current=state.is_current)
+            tools = list(ranked.best)[: query.limit]
+            reasons = map(ranked.ranking.explain, tools)
             is_by_meaning = any(reason and reason.meaning is not None for reason in reasons)
-            return FirstMatches(tuple(row["id"] for row in page.rows), page.fits_badly, is_by_meaning)
+            return FirstMatches(tuple(tools), ranked.fits_badly, is_by_meaning)
 
         matches = [
             _first_matches.get(
-                (text, query.limit, scope_key, state),
+                (text, query.limit, scope.key, state),
                 partial(find_matches, text),
                 # A model of meanings that did not answer in time may answer the next time.
                 is_kept=lambda match: state.is_current and match.is_by_meaning == bool(state.meanings),
@@ -193,7 +216,6 @@ def _find_page(query: Query, scope: Scope, folded: Scope, job_words: JobWords) -
     if not query.q.strip():
         count = count_tools(scope)
         return _sorted(query, folded, count, row_count=variants.count_rows(folded, count))
-    text = query.q[:MAX_QUESTION_LENGTH]
     place = _read(query)
     shown_count = place.key[-1] if place and query.order == RELEVANCE else 0
     # How many rows the candidates are is known only after folding.
@@ -201,29 +223,17 @@ def _find_page(query: Query, scope: Scope, folded: Scope, job_words: JobWords) -
         query.order == RELEVANCE and shown_count + query.limit < candidates.EXACT and not folded.is_folded
     )
     limit = candidates.EXACT if is_near else candidates.MAX_CANDIDATES
-    ranking, state = index.read(
-        lambda reader: candidates.rank(
-            text, scope, reader, limit, job_words=job_words, as_typed=query.as_typed
-        ),
-        Ranking(),
-    )
-    # Only the index knows the labels of tools.
-    waiting = [] if scope.has_labels else fresh.hits(text, scope, state)
-    # Best first. A tool whose new version waits for the index may have been found by its old words too.
-    best: dict[int, Hit] = {}
-    for hit in sorted([*ranking.hits, *waiting]):
-        best.setdefault(hit.tool, hit)
-    hits = list(best.values())
+    ranking, best, waiting_count = ranked = _rank(query, scope, limit, job_words)
     # What the index does not know may still stand in the tools that wait for it.
     page_details: dict[str, Any] = (
-        {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
+        {} if waiting_count else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
     )
     page_details["matched_stems"] = ranking.stems
-    page_details["fits_badly"] = not waiting and ranking.fits_badly
+    page_details["fits_badly"] = ranked.fits_badly
     matches = page_details["matches"] = Matches(ranking.weights, best.keys())
-    count = max(len(hits), count_matches(scope, matches)) if len(ranking.hits) >= limit else len(hits)
+    count = max(len(best), count_matches(scope, matches)) if len(ranking.hits) >= limit else len(best)
     first = variants.first_variants(list(best), folded)
-    page_details["row_count"] = len(first) if count == len(hits) else None
+    page_details["row_count"] = len(first) if count == len(best) else None
     if query.order == RELEVANCE:
         page = _by_relevance(query, place, [best[tool] for tool in first], count, **page_details)
     else:
@@ -231,6 +241,26 @@ def _find_page(query: Query, scope: Scope, folded: Scope, job_words: JobWords) -
     for row in page.rows:
         row["why"] = ranking.explain(row["id"])
     return page
+
+
+def _rank(
+    query: Query, scope: Scope, limit: int, job_words: JobWords, *, is_current: bool = False
+) -> _RankedTools:
+    """Rank tools for the question. is_current: the index lacks no change of the catalog."""
+    text = query.q[:MAX_QUESTION_LENGTH]
+    ranking, state = index.read(
+        lambda reader: candidates.rank(
+            text, scope, reader, limit, job_words=job_words, as_typed=query.as_typed
+        ),
+        Ranking(),
+    )
+    # Only the index knows the labels of tools.
+    waiting = [] if is_current or scope.has_labels else fresh.hits(text, scope, state)
+    # Best first. A tool whose new version waits for the index may have been found by its old words too.
+    best: dict[int, Hit] = {}
+    for hit in sorted([*ranking.hits, *waiting]):
+        best.setdefault(hit.tool, hit)
+    return _RankedTools(ranking, best, len(waiting))
 
 
 def _by_relevance(

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from catalog import search
 from catalog.models import Tool
-from catalog.search import Query, index
+from catalog.search import Query, index, listing
 from catalog.search.engines import IndexUnusableError, current_engine, tantivy_index
 from catalog.search.scope import Scope
 from catalog.vendors.operations import update_vendor
@@ -38,6 +38,21 @@ def test_searches_compare_no_changes_that_are_indexed():
     assert (state.through, state.snapshot) == (0, state.target)
     make_tool(make_signature("newest"))
     assert search.index_pending() == 1
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_the_first_tools_of_several_texts_are_those_of_a_list_of_each(is_indexed):
+    for number in range(5):
+        make_tool(make_signature(f"cancel_order_{number}", description="Cancels albatrosses."))
+    search.index_pending()
+    if not is_indexed:
+        make_tool(make_signature("cancel_flight", description="Cancels albatrosses."))
+    texts = ["Cancel the albatrosses", "cancel flight", "unheard-of zeppelins"]
+    first_tools = listing.find_first_tools(texts, Query(limit=3))
+    pages = [search.search(Query(q=text, limit=3)) for text in texts]
+    for found, page in zip(first_tools, pages, strict=True):
+        assert [row["id"] for row in found.rows] == [row["id"] for row in page.rows]
+        assert found.fits_badly == page.fits_badly
 
 
 def test_a_new_version_is_found_by_its_new_words_and_not_by_the_old():

@@ -246,13 +246,13 @@ def first_tools_of(page, sentence: str) -> list[str]:
 def searches(monkeypatch):
     """The texts that were searched."""
     texts: list[str] = []
-    search = listing._search
+    rank = listing._rank
 
-    def record(query, job_words):
+    def record(query, *values, **options):
         texts.append(query.q)
-        return search(query, job_words)
+        return rank(query, *values, **options)
 
-    monkeypatch.setattr(listing, "_search", record)
+    monkeypatch.setattr(listing, "_rank", record)
     return texts
 
 
