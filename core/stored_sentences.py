@@ -6,7 +6,6 @@ A sentence is found again by its template in the catalog of translations, so not
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from string import Formatter
@@ -136,10 +135,20 @@ def _translate_value(value: str, language: str, depth: int) -> WeightedText:
 
 @cache
 def templates_of(language: str) -> dict[str, list[SentenceTemplate]]:
-    """Return the templates that may fit a text by how it begins; "" for all other texts."""
+    """Return the templates that may fit a text by how it begins; "" for all other texts.
+
+    They come from the compiled catalog (GNU gettext manual, 10.3). Contexts and plurals are left out.
+    """
+    path = Path(settings.LOCALE_PATHS[0], to_locale(language), "LC_MESSAGES", "django.mo")
+    data = path.read_bytes() if path.exists() else bytes(20)
+    _magic, _revision, count, table = struct.unpack_from("<4I", data)
     by_start = defaultdict[str, list[SentenceTemplate]](list)
-    for message in _messages_of(language):
-        if template := parse_template(message):
+    for index in range(count):
+        length, offset = struct.unpack_from("<2I", data, table + 8 * index)
+        message = data[offset : offset + length]
+        if any(mark in message for mark in (b"\0", b"\4", b"%(")):
+            continue
+        if template := parse_template(message.decode()):
             start = template.literals[0][:_KEY_LENGTH]
             by_start[start if len(start) == _KEY_LENGTH else ""].append(template)
     anywhere = by_start.pop("", [])
@@ -170,15 +179,3 @@ def parse_template(message: str) -> SentenceTemplate | None:
     )
     key = max(literals, key=len)
     return SentenceTemplate(message, tuple(literals), tuple(names), nested, key, len(text))
-
-
-def _messages_of(language: str) -> Iterator[str]:
-    """Read the messages of the compiled catalog (GNU gettext manual, 10.3), without contexts and plurals."""
-    path = Path(settings.LOCALE_PATHS[0], to_locale(language), "LC_MESSAGES", "django.mo")
-    data = path.read_bytes() if path.exists() else bytes(20)
-    _magic, _revision, count, table = struct.unpack_from("<4I", data)
-    for index in range(count):
-        length, offset = struct.unpack_from("<2I", data, table + 8 * index)
-        message = data[offset : offset + length]
-        if b"\0" not in message and b"\4" not in message and b"%(" not in message:
-            yield message.decode()

@@ -136,7 +136,10 @@ def loads(body: bytes, *, allow_unstorable: bool = False, times: int = 1) -> Any
         value = jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
     except ValueError as exc:
         value = _read_exactly(body, str(exc))
-    return _storable(value) if not allow_unstorable and may_hold_unstorable(body) else value
+    if not allow_unstorable and may_hold_unstorable(body) and (problem := unstorable(value)):
+        code, reason = problem
+        raise ProtocolViolationError(code, f"The reply holds {reason}.")
+    return value
 
 
 def loads_list(body: bytes) -> PartialDocument:
@@ -174,7 +177,9 @@ def loads_parts(
         except UnreadableTextError:
             raise error from None
         # Which of two results a reply means is never guessed.
-        if isinstance(value, dict) and any(_is_repeated(member) for member in value.values()):
+        if isinstance(value, dict) and any(
+            isinstance(member, BrokenPart) and member.code == "JSON_DUPLICATE" for member in value.values()
+        ):
             raise
         return PartialDocument(value, is_suspect=True)
 
@@ -211,10 +216,6 @@ def _read_without_vast_entries(text: bytes, times: int) -> Any:
         return {name: read(bytes(member), 0, is_in_item=True) for name, member in members.items()}
 
     return read(text, 0)
-
-
-def _is_repeated(value: object) -> bool:
-    return isinstance(value, BrokenPart) and value.code == "JSON_DUPLICATE"
 
 
 def loads_answer(body: bytes) -> AnswerDocument:
@@ -258,13 +259,6 @@ def repair_value(value: Any) -> AnswerDocument:
         return REPLACEMENT
 
     return AnswerDocument(repair(value, 0), is_repaired)
-
-
-def _storable(value: Any) -> Any:
-    if problem := unstorable(value):
-        code, reason = problem
-        raise ProtocolViolationError(code, f"The reply holds {reason}.")
-    return value
 
 
 def may_hold_unstorable(body: bytes) -> bool:

@@ -1,7 +1,5 @@
 """Translate the sentences of code without Django into the language of the page."""
 
-from typing import Any
-
 from django.utils.formats import number_format
 from django.utils.translation import get_language, gettext
 
@@ -14,11 +12,8 @@ def translate(text: str) -> str:
         return text
     if get_language() == "en":
         return str(text)
-    values = {name: _translated_value(value) for name, value in text.values.items()}
+    values = {
+        name: number_format(int(value), force_grouping=True) if isinstance(value, Count) else translate(value)
+        for name, value in text.values.items()
+    }
     return gettext(text.template).format(**values)
-
-
-def _translated_value(value: Any) -> Any:
-    if isinstance(value, Count):
-        return number_format(int(value), force_grouping=True)
-    return translate(value) if isinstance(value, Wording) else value

@@ -1,6 +1,7 @@
 """The error for a reply with a status that the caller does not accept."""
 
 from http import HTTPStatus
+from http.client import responses
 from urllib.parse import urlsplit
 
 from urllib3.response import BaseHTTPResponse
@@ -26,7 +27,8 @@ def refusal(
     """Return the error of a reply. `challenge`: the WWW-Authenticate header, "" if it repeats the
     credential."""
     status, host = response.status, url.authority
-    answer = f"{status} {_phrase(status)}".rstrip()
+    phrase = responses.get(status, "")
+    answer = f"{status} {phrase}".rstrip()
     if status in _REDIRECTS:
         destination = _destination(response.headers.get("location", ""), url)
         message = f"{host} answered {status} to {destination}; redirects are not followed."
@@ -79,13 +81,6 @@ def _destination(location: str, url: CheckedUrl) -> str:
     if parts.hostname == url.host:
         return printable(f"{parts.scheme or url.scheme}://{host}{parts.path}")
     return printable(host or "nowhere")
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
 
 
 def _duration(seconds: float) -> str:
