@@ -45,16 +45,13 @@ class StrictJSONParser(BaseParser):
             kinds = "object or an array" if takes_arrays else "object"
             raise DomainError("invalid_json", f"The body must be a JSON {kinds}.")
         if problem := strict_json.unstorable(document):  # also bounds the depth, which `loads` does not
-            raise _cannot_be_kept(document, *problem)
+            code, reason = problem
+            # The path is named and not the value, which may be a secret.
+            fields = {} if code == TOO_DEEP else dict(_faults(document, ()))
+            if fields.pop("", None) or not fields:
+                raise DomainError("invalid_json", SENTENCES.get(code, f"The body holds {reason}."))
+            raise DomainError("invalid", "Some of what was sent cannot be kept.", fields=fields)
         return document
-
-
-def _cannot_be_kept(document: object, code: str, reason: str) -> DomainError:
-    # Names the path and not the value, which may be a secret.
-    fields = {} if code == TOO_DEEP else dict(_faults(document, ()))
-    if fields.pop("", None) or not fields:
-        return DomainError("invalid_json", SENTENCES.get(code, f"The body holds {reason}."))
-    return DomainError("invalid", "Some of what was sent cannot be kept.", fields=fields)
 
 
 def _faults(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:

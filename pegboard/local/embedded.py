@@ -179,10 +179,9 @@ class Postgres:
         self.programs = embedded_programs()
         self.account: pwd.struct_passwd | None = None
         self.become: Callable[[], None] | None = None
-        if os.geteuid() == 0:
-            self._leave_root(data)
-
-    def _leave_root(self, data: Path) -> None:
+        if os.geteuid() != 0:
+            return
+        # PostgreSQL refuses to run as root.
         account = unprivileged_account()
         if user_namespaces_work(account):
             self.become = partial(enter_user_namespace, account)
@@ -304,18 +303,15 @@ class Postgres:
             waited = time.monotonic() - began
             if waited > timeout:
                 raise EmbeddedError(f"PostgreSQL still runs on {self.directory} as process {min(processes)}.")
-            if waited > LINGER and self._main_process() not in processes:
+            first_line = pid_file.read_text().partition("\n")[0].strip() if pid_file.exists() else ""
+            has_main_process = first_line.isdigit() and int(first_line) in processes
+            if waited > LINGER and not has_main_process:
                 for process in processes:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process, signal.SIGKILL)
             time.sleep(0.1)
         pid_file.unlink(missing_ok=True)
         (self.run / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
-
-    def _main_process(self) -> int:
-        path = self.directory / "postmaster.pid"
-        first = path.read_text().partition("\n")[0].strip() if path.exists() else ""
-        return int(first) if first.isdigit() else 0
 
     def answers(self) -> bool:
         """Return whether it answers queries. Creates the database at the first start."""

@@ -285,12 +285,18 @@ class LocalProduct:
         for service in self.embedded.services:
             self.supervisor.add(service)
         self.embedded.wait()
+        runtimes_url = os.environ.get("PEGBOARD_RUNTIMES_URL")
+        port = self.runtimes.getsockname()[1] if self.runtimes else 0
+        # The port may be taken at the next start; the processes of the pages answer runtimes, too. If
+        # PEGBOARD_URL is set, there is a proxy in front.
+        if not runtimes_url and port == self.options.port + 1 and "PEGBOARD_URL" not in os.environ:
+            runtimes_url = f"http://{HOST}:{port}"
         here = {
             **{name: os.environ[name] for name, is_needed in needed.items() if not is_needed},
             **self.embedded.urls,
             **keys(self.data),
             "PEGBOARD_URL": os.environ.get("PEGBOARD_URL", f"http://{HOST}:{self.options.port}"),
-            **self._address_for_runtimes(),
+            **({"PEGBOARD_RUNTIMES_URL": runtimes_url} if runtimes_url else {}),
             # For `manage.py doctor`: this product serves one person on one machine.
             "PEGBOARD_LOCAL": "1",
             "PEGBOARD_DATA": str(self.data),
@@ -303,16 +309,6 @@ class LocalProduct:
         }
         write_private(self.data / "env", "".join(f"{name}={plain(value)}\n" for name, value in here.items()))
         self.environment |= here
-
-    def _address_for_runtimes(self) -> dict[str, str]:
-        if address := os.environ.get("PEGBOARD_RUNTIMES_URL"):
-            return {"PEGBOARD_RUNTIMES_URL": address}
-        port = self.runtimes.getsockname()[1] if self.runtimes else 0
-        # The port may be taken at the next start; the processes of the pages answer runtimes, too. If
-        # PEGBOARD_URL is set, there is a proxy in front.
-        if port != self.options.port + 1 or "PEGBOARD_URL" in os.environ:
-            return {}
-        return {"PEGBOARD_RUNTIMES_URL": f"http://{HOST}:{port}"}
 
     def _start_product(self, pages: socket.socket, runtimes: socket.socket) -> None:
         # One process answers the runtimes of one machine; a second would cost 20 MB and do nothing.
@@ -352,35 +348,31 @@ class LocalProduct:
     def _step(self, *command: str, env: dict[str, str] | None = None) -> None:
         while True:
             servers = self._servers()
-            code = self._run(*command, env=env)
-            if not code:
+            # What it prints goes to the terminal.
+            process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "manage.py", *command],
+                env=self.environment | (env or {}),
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                while process.poll() is None:
+                    self._pause(0.05)
+            except StoppedByUser:
+                process.terminate()
+                process.wait()
+                raise
+            if not process.returncode:
                 return
             self._pause()
             # It may have failed because a server was being started again; then it is run once more.
             if servers == self._servers():
-                raise LocalError(f"“manage.py {command[0]}” {how_it_ended(code)}.")
+                raise LocalError(f"“manage.py {command[0]}” {how_it_ended(process.returncode)}.")
             self._wait_for("postgres", lambda: self.embedded is None or self.embedded.answers())
 
     def _servers(self) -> list[ChildProcess | None]:
         return [service.process for service in self.supervisor.services if service.is_foundation]
-
-    def _run(self, *command: str, env: dict[str, str] | None) -> int:
-        # To its end; what it prints goes to the terminal.
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "manage.py", *command],
-            env=self.environment | (env or {}),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            while process.poll() is None:
-                self._pause(0.05)
-        except StoppedByUser:
-            process.terminate()
-            process.wait()
-            raise
-        return process.returncode
 
     def _connect(self) -> psycopg.Connection:
         address = parse_database_address("DATABASE_URL", self.environment["DATABASE_URL"])

@@ -56,7 +56,13 @@ def read_backup_file(path: Path) -> BackupFile:
                 _read_int(file, size_of_int)
             for _ in range(TIME_FIELDS):
                 _read_int(file, size_of_int)
-            _, server, program = (_read_text(file, size_of_int) for _ in range(3))
+            texts = []
+            for _ in range(3):
+                length = _read_int(file, size_of_int)
+                if not 0 <= length <= MAX_TEXT_BYTES:
+                    raise ValueError(length)
+                texts.append(file.read(length).decode())
+            _, server, program = texts
             program_version = major_version(program)
             return BackupFile(
                 server=major_version(server),
@@ -73,13 +79,6 @@ def _read_int(file: IO[bytes], size: int) -> int:
     sign, *digits = file.read(1 + size)
     value = int.from_bytes(bytes(digits), "little")
     return -value if sign else value
-
-
-def _read_text(file: IO[bytes], size_of_int: int) -> str:
-    length = _read_int(file, size_of_int)
-    if not 0 <= length <= MAX_TEXT_BYTES:
-        raise ValueError(length)
-    return file.read(length).decode()
 
 
 def major_version(text: str) -> int:

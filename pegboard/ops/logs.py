@@ -7,8 +7,8 @@ import inspect
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -146,7 +146,16 @@ def begin_task(
         return
     handed = getattr(task.request, HEADER, None)
     headers = handed if isinstance(handed, dict) else {}
-    facts = {"task": task.name, "task_id": task_id, **_ids(task.run, args, kwargs or {})}
+    facts: dict[str, Any] = {"task": task.name, "task_id": task_id}
+    # Otherwise the task itself raises the error.
+    with suppress(TypeError):
+        bound = inspect.signature(task.run).bind(*args, **(kwargs or {}))
+        # The arguments of a task are ids with names: run_id, endpoint_id.
+        facts |= {
+            name: value
+            for name, value in bound.arguments.items()
+            if name.endswith("_id") and isinstance(value, str | int)
+        }
     _TRACES[task_id] = log_context.begin({**headers, **facts})
 
 
@@ -154,16 +163,3 @@ def begin_task(
 def end_task(task_id: str = "", **_: object) -> None:
     if token := _TRACES.pop(task_id, None):
         log_context.end(token)
-
-
-def _ids(run: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
-    # A task's arguments are ids with names: run_id, endpoint_id.
-    try:
-        bound = inspect.signature(run).bind(*args, **kwargs)
-    except TypeError:
-        return {}  # the task itself raises it
-    return {
-        name: value
-        for name, value in bound.arguments.items()
-        if name.endswith("_id") and isinstance(value, str | int)
-    }

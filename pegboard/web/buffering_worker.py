@@ -167,8 +167,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
     def _watch(self, arrival: Arrival) -> None:
         if not arrival.is_read:
             arrival.is_read = True
-            handler = self._discard if arrival.is_over else self._receive
-            self.poller.register(arrival.conn.sock, EVENT_READ, lambda _: handler(arrival))
+            self.poller.register(arrival.conn.sock, EVENT_READ, lambda _: self._receive(arrival))
             if arrival.takes_place:
                 # The oldest has had the most time.
                 same = arrival.address and [
@@ -188,12 +187,14 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
 
     def _receive(self, arrival: Arrival) -> None:
         piece = _receive_available(arrival.conn.sock)
-        if piece is None:
-            self._watch(arrival)
-        elif piece:
-            self._feed_request(arrival, piece)
-        else:
+        if piece == b"":
             self._drop(arrival)
+        elif arrival.is_over:
+            return  # the bytes of a refused request are not read
+        elif piece is None:
+            self._watch(arrival)
+        else:
+            self._feed_request(arrival, piece)
 
     def _feed_request(self, arrival: Arrival, piece: bytes) -> None:
         request = arrival.request
@@ -281,10 +282,6 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             self._drop(arrival)
         else:
             self._watch(arrival)
-
-    def _discard(self, arrival: Arrival) -> None:
-        if _receive_available(arrival.conn.sock) == b"":
-            self._drop(arrival)
 
 
 def _receive_next(conn: TConn) -> RequestBuffer | None:

@@ -26,33 +26,28 @@ class FieldRenderer(DjangoTemplates):
     """
 
     def render(self, template_name: str, context: Any, request: HttpRequest | None = None) -> str:
-        html = _write(template_name, context.get("widget", {}))
-        if html is None:
+        if template_name not in (*INPUTS, TEXT_AREA, SELECT):
             return super().render(template_name, context, request)
-        return mark_safe(html)  # noqa: S308 - every value is escaped below
-
-
-def _write(template_name: str, widget: Mapping[str, Any]) -> str | None:
-    """Return the markup of a widget's template; None for other templates."""
-    if template_name not in (*INPUTS, TEXT_AREA, SELECT):
-        return None
-    start = f'name="{escape(widget["name"])}"'
-    attributes, value = _attributes(widget["attrs"]), widget["value"]
-    if template_name in INPUTS:
-        shown = "" if value is None else f' value="{escape(value)}"'
-        return f'<input type="{escape(widget["type"])}" {start}{shown}{attributes}>'
-    if template_name == TEXT_AREA:
-        return f"<textarea {start}{attributes}>\n{escape(value or '')}</textarea>"
-    lines = [f"<select {start}{attributes}>"]
-    for group, choices, _number in widget["optgroups"]:
-        lines += [f'  <optgroup label="{escape(group)}">'] if group else []
-        lines += [
-            f'  <option value="{escape(choice["value"])}"{_attributes(choice["attrs"])}>'
-            f"{escape(choice['label'])}</option>"
-            for choice in choices
-        ]
-        lines += ["  </optgroup>"] if group else []
-    return "\n".join([*lines, "</select>"])
+        widget = context["widget"]
+        start = f'name="{escape(widget["name"])}"'
+        attributes, value = _attributes(widget["attrs"]), widget["value"]
+        if template_name in INPUTS:
+            shown = "" if value is None else f' value="{escape(value)}"'
+            html = f'<input type="{escape(widget["type"])}" {start}{shown}{attributes}>'
+        elif template_name == TEXT_AREA:
+            html = f"<textarea {start}{attributes}>\n{escape(value or '')}</textarea>"
+        else:
+            lines = [f"<select {start}{attributes}>"]
+            for group, choices, _number in widget["optgroups"]:
+                lines += [f'  <optgroup label="{escape(group)}">'] if group else []
+                lines += [
+                    f'  <option value="{escape(choice["value"])}"{_attributes(choice["attrs"])}>'
+                    f"{escape(choice['label'])}</option>"
+                    for choice in choices
+                ]
+                lines += ["  </optgroup>"] if group else []
+            html = "\n".join([*lines, "</select>"])
+        return mark_safe(html)  # noqa: S308 - every value is escaped above
 
 
 def _attributes(attributes: Mapping[str, Any]) -> str:

@@ -32,8 +32,15 @@ def is_without_credential(head: RequestHead) -> bool:
         return True
     if "cookie" in names:
         return False
-    is_too_large = (head.body_length or 0) > MAX_ANONYMOUS_BODY_BYTES
-    return is_too_large or (head.path.startswith(API) and not _is_open_to_anyone(head.path))
+    if (head.body_length or 0) > MAX_ANONYMOUS_BODY_BYTES:
+        return True
+    if not head.path.startswith(API):
+        return False
+    try:
+        view = resolve(head.path).func
+    except Resolver404:
+        return True
+    return AllowAny not in getattr(getattr(view, "cls", None), "permission_classes", ())
 
 
 def has_key_to_check(head: RequestHead) -> bool:
@@ -58,14 +65,6 @@ def is_key_known(head: RequestHead) -> bool:
             _found_at.clear()
         _found_at[digest] = time.monotonic()
     return is_known
-
-
-def _is_open_to_anyone(path: str) -> bool:
-    try:
-        view = resolve(path).func
-    except Resolver404:
-        return False
-    return AllowAny in getattr(getattr(view, "cls", None), "permission_classes", ())
 
 
 def _key_of(head: RequestHead) -> str:

@@ -178,27 +178,21 @@ class RefuseNulMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
-            is_unreadable = _is_unreadable(request)
+            query = unquote_to_bytes(request.META.get("QUERY_STRING", "")).decode()
+        except UnicodeDecodeError:
+            return views.bad_request(request)
+        # In the path, Django keeps the percent-encoding of invalid UTF-8, which matches no name.
+        if any("\0" in text for text in (request.path_info, query, *request.COOKIES.values())):
+            return views.bad_request(request)
+        try:
+            form = list(request.POST.lists()) if request.content_type in FORMS else []
         except RequestDataTooBig:
             return views.too_large(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         except (TooManyFieldsSent, TooManyFilesSent):
             return views.problem(request, 400, "too_many_fields", _("The form has too many fields or files."))
-        return views.bad_request(request) if is_unreadable else self.get_response(request)
-
-
-def _is_unreadable(request: HttpRequest) -> bool:
-    try:
-        query = unquote_to_bytes(request.META.get("QUERY_STRING", "")).decode()
-    except UnicodeDecodeError:
-        return True
-    # In the path, Django keeps the percent-encoding of invalid UTF-8, which matches no name.
-    if "\0" in request.path_info or "\0" in query:
-        return True
-    if any("\0" in value for value in request.COOKIES.values()):
-        return True
-    return request.content_type in FORMS and any(
-        "\0" in value for values in request.POST.lists() for value in (values[0], *values[1])
-    )
+        if any("\0" in text for name, values in form for text in (name, *values)):
+            return views.bad_request(request)
+        return self.get_response(request)
 
 
 class ProbeMiddleware:

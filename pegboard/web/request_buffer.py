@@ -79,7 +79,11 @@ class RequestBuffer:
 
     def feed(self, piece: bytes) -> None:
         self.has_begun = self.has_begun or bool(piece)
-        self._write(piece)
+        # tempfile.SpooledTemporaryFile does the same; each of its calls takes as long as these lines.
+        if isinstance(self._file, BytesIO) and self._file.tell() + len(piece) > IN_MEMORY_BYTES:
+            in_memory, self._file = self._file, tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+            self._file.write(in_memory.getvalue())
+        self._file.write(piece)
         if self.head is None:
             self._head_bytes += piece
             end = self._head_bytes.find(END_OF_HEAD)
@@ -100,13 +104,6 @@ class RequestBuffer:
             self.is_whole = length is not None and self._body >= length
             is_refused = length is None or length > self._max_body
         self.is_complete = self.is_whole or is_refused or self._body > self._max_body
-
-    def _write(self, piece: bytes) -> None:
-        # tempfile.SpooledTemporaryFile does the same; each of its calls takes as long as these lines.
-        if isinstance(self._file, BytesIO) and self._file.tell() + len(piece) > IN_MEMORY_BYTES:
-            in_memory, self._file = self._file, tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-            self._file.write(in_memory.getvalue())
-        self._file.write(piece)
 
     def bytes_so_far(self) -> IO[bytes]:
         """Return the file with all bytes from the beginning. Nothing can be fed afterwards."""
@@ -136,23 +133,21 @@ class ChunkScanner:
                 continue
             end = piece.find(b"\n", start)
             self._line += piece[start : end if end >= 0 else None]
-            start = end + 1 if end >= 0 else len(piece)
-            if end >= 0:
-                self._read_line(bytes(self._line).rstrip(b"\r"))
-                self._line.clear()
-            elif len(self._line) > MAX_CHUNK_LINE_BYTES:
-                self._has_ended = self.is_broken = True
+            if end < 0:
+                self._has_ended = self.is_broken = len(self._line) > MAX_CHUNK_LINE_BYTES
+                break
+            start = end + 1
+            line = bytes(self._line).rstrip(b"\r")
+            self._line.clear()
+            if self._is_in_trailer:
+                self._has_ended = not line
+                continue
+            try:
+                size = int(line.partition(b";")[0], 16)
+            except ValueError:
+                size = -1
+            self._has_ended = self.is_broken = size < 0
+            self._is_in_trailer = size == 0
+            # The line break after the data counts too.
+            self._skipped = size + 2 if size > 0 else 0
         return self._has_ended
-
-    def _read_line(self, line: bytes) -> None:
-        if self._is_in_trailer:
-            self._has_ended = not line
-            return
-        try:
-            size = int(line.partition(b";")[0], 16)
-        except ValueError:
-            size = -1
-        self._has_ended = self.is_broken = size < 0
-        self._is_in_trailer = size == 0
-        # The line break after the data counts too.
-        self._skipped = size + 2 if size > 0 else 0

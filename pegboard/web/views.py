@@ -2,6 +2,7 @@
 
 import re
 import sys
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -247,23 +248,17 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
     with_person = request if status in (403, 404, 405) else None
     template = loader.select_template([f"{status}.html", "400.html"])
     # Two leading slashes would link to another site.
-    path = f"/{request.path.lstrip('/')}"
+    path = page = f"/{request.path.lstrip('/')}"
+    # The nearest page above an address: `/runs/7/` for `/runs/7/confirm/`.
+    while page != "/" and request.method in ("GET", "HEAD"):
+        page = f"{page.rstrip('/').rpartition('/')[0]}/"
+        with suppress(Resolver404):
+            resolve(page)
+            break
     context = {
         "message": message,
         "again": path,
-        "page": _page_of(path) if request.method in ("GET", "HEAD") else path,
+        "page": page,
         "request_id": log_context.request_id(),
     }
     return HttpResponse(template.render(context, with_person), status=status)
-
-
-def _page_of(path: str) -> str:
-    # The nearest page above an address: `/runs/7/` for `/runs/7/confirm/`.
-    while path != "/":
-        path = f"{path.rstrip('/').rpartition('/')[0]}/"
-        try:
-            resolve(path)
-        except Resolver404:
-            continue
-        return path
-    return path

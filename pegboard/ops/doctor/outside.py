@@ -147,27 +147,25 @@ def mail_server(limits: DoctorLimits) -> Iterator[Trouble]:
     try:
         mail.sign_in_at_server()
     except (OSError, smtplib.SMTPException) as error:
+        # The reason omits what the server wrote, which may repeat names.
+        match error:
+            case ssl.SSLError():
+                reason = f"cannot be reached securely: {tls_problem(error)}"
+            case smtplib.SMTPAuthenticationError():
+                reason = f"does not accept the user name or password ({error.smtp_code})"
+            case smtplib.SMTPNotSupportedError():
+                reason = "does not offer what PEGBOARD_MAIL_URL asks for, such as STARTTLS"
+            case smtplib.SMTPResponseException():
+                reason = f"refuses Pegboard ({error.smtp_code})"
+            case smtplib.SMTPException():
+                reason = "ended the conversation"
+            case _:
+                reason = f"cannot be reached: {error.strerror or type(error).__name__}"
         yield Trouble(
-            f"The mail server {_mail_problem(error)}.",
+            f"The mail server {reason}.",
             "No mail leaves; it is tried again for some hours, and then given up.",
             "See PEGBOARD_MAIL_URL, and PEGBOARD_CA_FILE for a server of an own authority.",
         )
-
-
-def _mail_problem(error: OSError | smtplib.SMTPException) -> str:
-    # Without what the server wrote, which may repeat names.
-    match error:
-        case ssl.SSLError():
-            return f"cannot be reached securely: {tls_problem(error)}"
-        case smtplib.SMTPAuthenticationError():
-            return f"does not accept the user name or password ({error.smtp_code})"
-        case smtplib.SMTPNotSupportedError():
-            return "does not offer what PEGBOARD_MAIL_URL asks for, such as STARTTLS"
-        case smtplib.SMTPResponseException():
-            return f"refuses Pegboard ({error.smtp_code})"
-        case smtplib.SMTPException():
-            return "ended the conversation"
-    return f"cannot be reached: {error.strerror or type(error).__name__}"
 
 
 def _ending(certificates: Sequence[x509.Certificate]) -> Iterator[str]:

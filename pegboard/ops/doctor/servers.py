@@ -106,7 +106,16 @@ def indexes(limits: DoctorLimits) -> Iterator[Trouble]:
     with connection.cursor() as cursor:
         cursor.execute(INVALID_INDEXES)
         invalid = cursor.fetchall()
-    pending = _indexes_of_pending_migrations() if invalid else set()
+    # The indexes that pending migrations add.
+    pending: set[str] = set()
+    if invalid and not find_missing_replaced_migrations(connection):
+        executor = MigrationExecutor(connection)
+        for migration, _is_backwards in executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            for operation in migration.operations:
+                if isinstance(operation, AddIndex):
+                    pending.add(operation.index.name)
+                elif isinstance(operation, AddConstraint):
+                    pending.add(operation.constraint.name)
     for identifier, name in invalid:
         if name in pending:
             act = f"Run {MANAGE} migrate again: it drops what is left of the index and builds it."
@@ -119,18 +128,6 @@ def indexes(limits: DoctorLimits) -> Iterator[Trouble]:
             "Every write maintains it, and no query uses it.",
             act,
         )
-
-
-def _indexes_of_pending_migrations() -> set[str]:
-    if find_missing_replaced_migrations(connection):
-        return set()
-    executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    operations = [operation for migration, _ in plan for operation in migration.operations]
-    added = {operation.index.name for operation in operations if isinstance(operation, AddIndex)}
-    return added | {
-        operation.constraint.name for operation in operations if isinstance(operation, AddConstraint)
-    }
 
 
 @check("database_clock", "the database's clock and ours agree", after=("database",))

@@ -59,7 +59,9 @@ def try_restore(file: Path | None) -> CheckResult:
 
 
 def _find_troubles(file: Path | None, facts: list[str]) -> Iterator[Trouble]:
-    backup = file or _newest_backup()
+    directory = Path(settings.BACKUPS) if settings.BACKUPS else None
+    backups = list_backups(directory) if directory and directory.is_dir() else []
+    backup = file or next(reversed(backups), None)
     if backup is None or not backup.is_file():
         yield Trouble(
             f"There is no backup {backup}."
@@ -101,12 +103,6 @@ def _find_troubles(file: Path | None, facts: list[str]) -> Iterator[Trouble]:
             "Only a restore shows that a backup is good.",
             "Start PostgreSQL, and see whether DATABASE_URL names it and not a pooler.",
         )
-
-
-def _newest_backup() -> Path | None:
-    directory = Path(settings.BACKUPS) if settings.BACKUPS else None
-    backups = list_backups(directory) if directory and directory.is_dir() else []
-    return backups[-1] if backups else None
 
 
 def _restore_and_compare(
