@@ -57,7 +57,14 @@ CalleesByReference = Mapping[CalleeReference, Callee]
 def find_callees(references: Iterable[CalleeReference]) -> dict[CalleeReference, Callee]:
     """Return the callees that exist. A removed activity does not."""
     unique_references = set(references)
-    return {**_tools(unique_references), **_activities(unique_references)}
+    callees = _tools(unique_references)
+    if activities := {reference.activity for reference in unique_references if reference.activity}:
+        for row in Activity.objects.shared().filter(pk__in=activities).select_related("current__interface"):
+            reference = CalleeReference(activity=row.pk)
+            interface = row.current.interface if row.current else None
+            signature = interface.decoded() if interface else None
+            callees[reference] = Callee(reference, row.name, "", "", signature)
+    return callees
 
 
 def _tools(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
@@ -85,20 +92,3 @@ def _tools(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
                 row.tool.endpoint.speak().configuration(row.decoded()),
             )
     return callees
-
-
-def _activities(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
-    activities = {one_reference.activity for one_reference in references if one_reference.activity}
-    if not activities:
-        return {}
-    rows = Activity.objects.shared().filter(pk__in=activities).select_related("current__interface")
-    return {
-        CalleeReference(activity=row.pk): Callee(
-            CalleeReference(activity=row.pk),
-            row.name,
-            "",
-            "",
-            row.current.interface.decoded() if row.current and row.current.interface else None,
-        )
-        for row in rows
-    }

@@ -11,7 +11,7 @@ from core.schema import pointers
 # The members of a configuration that have sources of values, by name.
 _SOURCES = ("outputs", "query", "headers", "body")
 # The members of a source that have a fixed value.
-_FIXED = ("value", "otherwise")
+_FIXED = {"value", "otherwise"}
 
 
 class _Configuration(NamedTuple):
@@ -62,9 +62,19 @@ def _mask_one(
     row: _Configuration, marks: Mapping[int, SensitiveValues], tools: Mapping[int, int]
 ) -> dict[str, Any]:
     sensitive_values = marks.get(row.tool, NONE)
-    if row.kind == "mock":
-        return _mask_mock(row.config, sensitive_values)
     masked = dict(row.config)
+    if row.kind == "mock":
+        marked_parts = {
+            "arguments": sensitive_values.inputs,
+            "outputs": sensitive_values.outputs,
+            "when": sensitive_values.inputs,
+        }
+        for member in masked.keys() & {"examples", "situations"}:
+            masked[member] = [
+                {name: mask(value, marked_parts.get(name, ())) for name, value in part.items()}
+                for part in masked[member]
+            ]
+        return masked
     for member in _SOURCES:
         if member in masked:
             marked = sensitive_values.outputs if member == "outputs" else ()
@@ -78,42 +88,16 @@ def _mask_one(
     return masked
 
 
-def _mask_mock(config: Mapping[str, Any], marks: SensitiveValues) -> dict[str, Any]:
-    masked = dict(config)
-    marked = {"arguments": marks.inputs, "outputs": marks.outputs, "when": marks.inputs}
-    for member in ("examples", "situations"):
-        if member in masked:
-            masked[member] = [
-                {name: mask(value, marked.get(name, ())) for name, value in row.items()}
-                for row in masked[member]
-            ]
-    return masked
-
-
 def _mask_sources(
     sources: Mapping[str, Any], marked_members: Collection[str], sensitive_values: SensitiveValues
 ) -> dict[str, Any]:
-    return {
-        name: {
-            member: _mask_fixed(name, value, source, marked_members, sensitive_values)
-            if member in _FIXED
-            else value
-            for member, value in source.items()
-        }
-        for name, source in sources.items()
-    }
-
-
-def _mask_fixed(
-    name: str,
-    value: Any,
-    source: Mapping[str, Any],
-    marked_members: Collection[str],
-    sensitive_values: SensitiveValues,
-) -> Any:
-    masked = mask({name: value}, marked_members)[name]
-    if not source.get("input"):
-        return masked
-    # The pointers of marks have no indexes of lists.
-    path = (source["input"], *(step for step in pointers.split(source.get("at", "")) if not step.isdigit()))
-    return mask_part(masked, path, sensitive_values.inputs)
+    masked = {name: dict(source) for name, source in sources.items()}
+    for name, source in masked.items():
+        for member in source.keys() & _FIXED:
+            source[member] = mask({name: source[member]}, marked_members)[name]
+            if source.get("input"):
+                # The pointers of marks have no indexes of lists.
+                steps = [step for step in pointers.split(source.get("at", "")) if not step.isdigit()]
+                path = (source["input"], *steps)
+                source[member] = mask_part(source[member], path, sensitive_values.inputs)
+    return masked

@@ -14,8 +14,8 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from catalog.api.versions import VersionChoice, find_version, version_facts
-from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
-from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result, StoredQuestion
+from catalog.models import Activity, Call, Example, Tool, ToolVersion
+from catalog.models.calls import OUTCOMES, CallStatus, Result, StoredQuestion
 from core.errors import invalid
 from core.serializers import Input, ModelOutput, valid_data
 from execution.calls import examples, invocation, masking, queue, requesting
@@ -25,6 +25,7 @@ from people.models import Role
 from people.permissions import key_of, person
 
 MAX_LISTED_LENGTH = 200
+ATTEMPT_FACTS = ("outcome", "code", "message", "waited_ms", "duration_ms")
 
 
 class CallInput(Input):
@@ -177,19 +178,6 @@ def call_row(call: masking.VisibleCall) -> dict[str, Any]:
     }
 
 
-def _attempt(attempt: Attempt) -> dict[str, Any]:
-    facts = ("outcome", "code", "message", "waited_ms", "duration_ms")
-    exchanges = [msgspec.structs.asdict(exchange) for exchange in attempt.exchanges]
-    return {**{name: getattr(attempt, name) for name in facts}, "exchanges": exchanges}
-
-
-def _start_of(value: Any) -> Any:
-    if not isinstance(value, str | list | dict):
-        return value
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= MAX_LISTED_LENGTH else f"{text[:MAX_LISTED_LENGTH]}…"
-
-
 def ask_document(ask: StoredQuestion) -> dict[str, Any]:
     document = {"id": ask.id, "message": ask.message, "schema": ask.schema, "url": ask.url}
     return document if ask.request is None else document | {"request": ask.request}
@@ -216,7 +204,13 @@ def call_document(call: masking.VisibleCall, request: Request) -> dict[str, Any]
         "resume": reverse("api-call-resume", kwargs=here, request=request) if can_resume else None,
         "vendor_duration_ms": result.vendor_duration_ms,
         "reasoning": call.reasoning,
-        "attempts": [_attempt(attempt) for attempt in result.attempts],
+        "attempts": [
+            {
+                **{name: getattr(attempt, name) for name in ATTEMPT_FACTS},
+                "exchanges": [msgspec.structs.asdict(exchange) for exchange in attempt.exchanges],
+            }
+            for attempt in result.attempts
+        ],
     }
 
 
@@ -267,6 +261,12 @@ class ToolInvoke(GenericAPIView[Tool]):
         tool = find_tool(pk)
         version = find_version(tool, version=values.get("version", ""), ordinal=values.get("ordinal"))
         version.tool = tool
+        activity = None
+        if (activity_id := values.get("activity")) is not None:
+            activities = Activity.objects.shared().select_related("current__activity")
+            activity = activities.filter(pk=activity_id).first()
+            if activity is None:
+                raise invalid(activity="There is no such activity.")
         try:
             call = invocation.call_now(
                 version,
@@ -275,20 +275,11 @@ class ToolInvoke(GenericAPIView[Tool]):
                 deadline_seconds=values.get("deadline_seconds"),
                 is_confirmed=values.get("confirm", False),
                 api_key=key_of(request),
-                activity=_activity(values.get("activity")),
+                activity=activity.current if activity else None,
             )
         except ArgumentsError as error:
             return Response(refused_document(error, version, request))
         return Response(call_document(masking.masked_call(call, key_of(request)), request))
-
-
-def _activity(version_id: int | None) -> ActivityVersion | None:
-    if version_id is None:
-        return None
-    activity = Activity.objects.shared().select_related("current__activity").filter(pk=version_id).first()
-    if activity is None:
-        raise invalid(activity="There is no such activity.")
-    return activity.current
 
 
 @extend_schema(tags=["calls"])
@@ -308,12 +299,14 @@ class CallList(ListAPIView[Call]):
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         calls = self.paginate_queryset(self.get_queryset())
-        return self.get_paginated_response(
-            [
-                {**call_row(call), "arguments": {n: _start_of(value) for n, value in call.arguments.items()}}
-                for call in masking.masked_calls(calls or (), key_of(request))
-            ]
-        )
+        rows = [call_row(call) for call in masking.masked_calls(calls or (), key_of(request))]
+        for row in rows:
+            row["arguments"] = dict(row["arguments"])
+            for name, value in row["arguments"].items():
+                text = json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+                if isinstance(text, str) and len(text) > MAX_LISTED_LENGTH:
+                    row["arguments"][name] = f"{text[:MAX_LISTED_LENGTH]}…"
+        return self.get_paginated_response(rows)
 
 
 @extend_schema(tags=["calls"])

@@ -86,7 +86,11 @@ def list_of_texts(parameter: Parameter) -> _Texts | None:
     # None for other JSON, and for a list with rules that fields cannot show.
     if parameter.type != "json":
         return None
-    schema = _without_null(_schema(parameter))
+    schema = _schema(parameter)
+    if isinstance(forms_of := schema.get("anyOf"), list) and not schema.keys() - {"anyOf"} - _NOTES:
+        # Some programs write an optional value as one alternative besides null.
+        others = [form for form in forms_of if form != {"type": "null"}]
+        schema = others[0] if len(others) == 1 and isinstance(others[0], dict) else schema
     items = schema.get("items")
     is_list = {*types.type_words(schema)} - {"null"} == {"array"}
     if not is_list or not isinstance(items, dict) or not schema.keys() <= _LIST_KEYWORDS:
@@ -101,15 +105,6 @@ def list_of_texts(parameter: Parameter) -> _Texts | None:
         min_items if type(min_items) is int else 0,
         max_items if type(max_items) is int else None,
     )
-
-
-def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    # The one alternative besides null: some programs write an optional value this way.
-    forms_of = schema.get("anyOf")
-    if not isinstance(forms_of, list) or schema.keys() - {"anyOf"} - _NOTES:
-        return schema
-    others = [form for form in forms_of if form != {"type": "null"}]
-    return others[0] if len(others) == 1 and isinstance(others[0], dict) else schema
 
 
 def _options(items: Mapping[str, Any]) -> dict[str, str] | None:

@@ -95,23 +95,17 @@ class ArgumentsForm(OperationForm):
         """Return each input with its field and, for JSON, the schema with the definitions that it refers
         to.
         """
-        pairs = enumerate(zip(self.signature.inputs, self.inputs, strict=True))
-        return [
-            (parameter, self[_field(n)], None if list_of_texts(resolved) else self._schema_of(parameter))
-            for n, (parameter, resolved) in pairs
-        ]
-
-    def _schema_of(self, parameter: Parameter) -> Any:
-        if parameter.type != "json" or not isinstance(parameter.schema, dict):
-            return None
         schema_rest = self.signature.schema_rest or {}
-        refers = '"$ref"' in json.dumps(parameter.schema)
-        # Definitions are included only if the schema refers to them: they may be larger than the schema
-        # itself.
-        definitions = {
-            keyword: schema_rest[keyword] for keyword in DEFINITIONS if refers and keyword in schema_rest
-        }
-        return parameter.schema | definitions
+        definitions = {keyword: schema_rest[keyword] for keyword in DEFINITIONS if keyword in schema_rest}
+        rows: list[tuple[Parameter, BoundField, Any]] = []
+        for n, (parameter, resolved) in enumerate(zip(self.signature.inputs, self.inputs, strict=True)):
+            is_json = parameter.type == "json" and not list_of_texts(resolved)
+            schema = parameter.schema if is_json and isinstance(parameter.schema, dict) else None
+            # Definitions may be larger than the schema itself.
+            if schema and '"$ref"' in json.dumps(schema):
+                schema = schema | definitions
+            rows.append((parameter, self[_field(n)], schema))
+        return rows
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -75,7 +75,11 @@ class HttpEditor(ActivityEditor):
     @classmethod
     def parse_draft(cls, data: Posted, callees: CalleesByReference) -> ActivityDraft:
         interface = CalleeReference.parse(data.get("interface", ""))
-
+        statuses = {}
+        for index in range(count_of(data, "statuses")):
+            outcome = data.get(f"statuses-{index}-means", "")
+            if status := data.get(f"statuses-{index}-status", "").strip():
+                statuses[status] = cast(OutcomeKind, outcome if outcome in MEANINGS else "tool_error")
         template = Template(
             address=data.get("address", "").strip(),
             method=data.get("method", "GET"),
@@ -84,7 +88,7 @@ class HttpEditor(ActivityEditor):
             body=parse_sources(data, "body", {}),
             form=cast(Form, data.get("form") if data.get("form") in cls.forms else "json"),
             outputs=dict(_parse_outputs(data)),
-            statuses=dict(_parse_statuses(data)),
+            statuses=statuses,
             credential=data.get("credential", ""),
         )
         return ActivityDraft(data.get("name", ""), interface, template)
@@ -173,13 +177,3 @@ def _parse_outputs(data: Posted) -> Iterable[tuple[str, OutputSource]]:
                 header=data.get(f"{prefix}-header", "").strip() if is_header else "",
             ),
         )
-
-
-def _parse_statuses(data: Posted) -> Iterable[tuple[str, OutcomeKind]]:
-    for index in range(count_of(data, "statuses")):
-        status, outcome = (
-            data.get(f"statuses-{index}-status", "").strip(),
-            data.get(f"statuses-{index}-means", ""),
-        )
-        if status:
-            yield status, cast(OutcomeKind, outcome if outcome in MEANINGS else "tool_error")

@@ -71,7 +71,20 @@ class SourceRow:
     groups: list[tuple[str, list[tuple[str, str]]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "groups", list(self._groups()))
+        groups, listed_values = [], {"", FIXED}
+        for origin in self.origins:
+            choices = list(_choices_of(origin, self.target))
+            listed_values.update(value for value, _unused in choices)
+            if choices:
+                groups.append((origin.label, choices))
+        if self.choice not in listed_values and self.source:
+            label, origin_of_source = self.description, self._origin()
+            names = [parameter.name for parameter in origin_of_source.parameters] if origin_of_source else []
+            exists = (self.source.output or self.source.input) in names or (origin_of_source and not names)
+            if not exists:
+                label = _("{parameter}, which does not exist").format(parameter=label)
+            groups.append(("", [(self.choice, label)]))
+        object.__setattr__(self, "groups", groups)
 
     @property
     def choice(self) -> str:
@@ -127,27 +140,6 @@ class SourceRow:
     @property
     def is_open(self) -> bool:
         return bool(self.otherwise) or any("leave" in fault for fault in self.faults)
-
-    def _groups(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-        listed_values = {"", FIXED}
-        for origin in self.origins:
-            choices = list(_choices_of(origin, self.target))
-            listed_values.update(value for value, _unused in choices)
-            if choices:
-                yield origin.label, choices
-        if self.choice not in listed_values and self.source:
-            label, origin_of_source = self.description, self._origin()
-            names = [parameter.name for parameter in origin_of_source.parameters] if origin_of_source else []
-            exists = (self.source.output or self.source.input) in names or (origin_of_source and not names)
-            yield (
-                "",
-                [
-                    (
-                        self.choice,
-                        label if exists else _("{parameter}, which does not exist").format(parameter=label),
-                    )
-                ],
-            )
 
     def _origin(self) -> Origin | None:
         step = self.source.step if self.source else 0

@@ -64,10 +64,21 @@ class StepsEditor(ActivityEditor):
     @classmethod
     def parse_draft(cls, data: Posted, callees: CalleesByReference) -> ActivityDraft:
         interface = CalleeReference.parse(data.get("interface", ""))
-        steps = [_parse_step(data, f"steps-{index}", callees) for index in range(count_of(data, "steps"))]
+        steps = []
+        for index in range(count_of(data, "steps")):
+            prefix = f"steps-{index}-inputs"
+            reference = CalleeReference.parse(data.get(f"steps-{index}-calls", ""))
+            if reference is None:
+                continue
+            callee, signature = callees.get(reference), signature_of(reference, callees)
+            targets = source_rows.by_name(signature.inputs) if signature else {}
+            sources = parse_sources(data, prefix, targets)
+            if callee and callee.configuration:
+                sources |= _parse_settings(data, prefix, callee.configuration)
+            steps.append(ActivityStep(**reference._asdict(), inputs=sources))
         signature = signature_of(interface, callees)
         outputs = source_rows.by_name(signature.outputs) if signature else {}
-        config = Steps([step for step in steps if step], parse_sources(data, "outputs", outputs))
+        config = Steps(steps, parse_sources(data, "outputs", outputs))
         return ActivityDraft(data.get("name", ""), interface, config)
 
     @classmethod
@@ -206,19 +217,6 @@ def _with_reasons(
 ) -> dict[str, tuple[Source, str]]:
     """Return each proposed source with the reason for it."""
     return {pair.to: (proposed[pair.to], f"{REASONS[pair.reason]}{FIT[pair.fit]}") for pair in pairs}
-
-
-def _parse_step(data: Posted, prefix: str, callees: CalleesByReference) -> ActivityStep | None:
-    reference = CalleeReference.parse(data.get(f"{prefix}-calls", ""))
-    if reference is None:
-        return None
-    signature = signature_of(reference, callees)
-    targets = source_rows.by_name(signature.inputs) if signature else {}
-    sources = parse_sources(data, f"{prefix}-inputs", targets)
-    callee = callees.get(reference)
-    if callee and callee.configuration:
-        sources |= _parse_settings(data, f"{prefix}-inputs", callee.configuration)
-    return ActivityStep(**reference._asdict(), inputs=sources)
 
 
 def _parse_settings(data: Posted, prefix: str, configuration: Parameter) -> dict[str, Source]:
