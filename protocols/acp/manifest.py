@@ -4,7 +4,7 @@ It is a manifest of the agents' workflow server, or a record of the open agent s
 extension. Both contain `deployment`; the extension has several names.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,18 @@ def read_manifest(session: Session, url: str) -> Manifest:
     if not isinstance(document, dict):
         return Manifest(notes=[Note("MANIFEST_FAILED", "The manifest is not a JSON object.")])
     name = _object(document, "metadata", "ref").get("name") or document.get("name")
-    credentials = [_read_credential(scheme) for scheme in _schemes(document)]
+    deployments = [_object(document, "deployment")]
+    deployments += [
+        _object(extension, "data", "deployment")
+        for extension in _list(document.get("extensions"))[:MAX_EXTENSIONS]
+        if isinstance(extension, dict) and str(extension.get("name", "")).endswith(EXTENSION)
+    ]
+    credentials = [
+        _read_credential(_object(option, "protocol", "authentication"))
+        for deployment in deployments
+        for option in _list(deployment.get("deployment_options"))[:MAX_OPTIONS]
+        if isinstance(option, dict) and option.get("type") == "remote_service"
+    ]
     notes = [
         Note("CREDENTIAL_WANTED", f"The manifest states that calls need {credential.words}.")
         for credential in credentials
@@ -56,19 +67,8 @@ def _object(raw: Mapping[str, Any], *path: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _schemes(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    extensions = document.get("extensions")
-    deployments = [_object(document, "deployment")]
-    deployments += [
-        _object(extension, "data", "deployment")
-        for extension in (extensions[:MAX_EXTENSIONS] if isinstance(extensions, list) else ())
-        if isinstance(extension, dict) and str(extension.get("name", "")).endswith(EXTENSION)
-    ]
-    for deployment in deployments:
-        options = deployment.get("deployment_options")
-        for option in options[:MAX_OPTIONS] if isinstance(options, list) else ():
-            if isinstance(option, dict) and option.get("type") == "remote_service":
-                yield _object(option, "protocol", "authentication")
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _read_credential(scheme: Mapping[str, Any]) -> WantedCredential:

@@ -124,7 +124,13 @@ def complaint(
         case _:
             message = f"The tool returned {reply.status}{ending}"
             outcome = failed("tool_error", f"HTTP_{reply.status}", message, vendor=vendor)
-    if reply.status in (404, 410) and look_up and _is_gone(look_up):
+    is_gone = False
+    if reply.status in (404, 410) and look_up:
+        try:
+            look_up()
+        except ProtocolError as error:
+            is_gone = isinstance(error, RefusedError) and error.code == "NOT_FOUND"
+    if is_gone:
         details = outcome.error["message"] if outcome.error else ""
         message = f"The vendor does not have this tool or version any more. {details}"
         outcome = failed("refused", "NOT_FOUND", message, vendor=vendor)
@@ -132,14 +138,6 @@ def complaint(
         body = _body(reply)
         outcome = replace(outcome, outputs=body.value, notes=notes_on(body))
     return with_wait(outcome, reply)
-
-
-def _is_gone(look_up: Callable[[], object]) -> bool:
-    try:
-        look_up()
-    except ProtocolError as error:
-        return isinstance(error, RefusedError) and error.code == "NOT_FOUND"
-    return False
 
 
 def _body(reply: Reply) -> AnswerDocument:

@@ -99,7 +99,18 @@ def read_ask(name: str, input_request: object, host: str, kinds: Collection[str]
     method = input_request.get("method") if isinstance(input_request, dict) else None
     params = input_request.get("params") if isinstance(input_request, dict) else None
     if isinstance(method, str) and method in _REQUESTS:
-        return _client_request(name, method, params if isinstance(params, dict) else {}, host, kinds)
+        params = params if isinstance(params, dict) else {}
+        if missing := wire.kinds_needed(method, params) - set(kinds):
+            raise CannotAskError(host, method, missing)
+        passed = {member: params[member] for member in _SAMPLING_MEMBERS if member in params}
+        if method == ROOTS:
+            passed = {}
+        elif not isinstance(passed.get("messages"), list) or type(passed.get("maxTokens")) is not int:
+            raise ProtocolViolationError("SHAPE", f"The tool's request “{printable(name)}” cannot be read.")
+        if len(canonical(passed)) > MAX_REQUEST_BYTES:
+            message = f"The tool's request “{printable(name)}” has more than {MAX_REQUEST_BYTES // 1024} kB."
+            raise ProtocolViolationError("SHAPE", message)
+        return Ask(name, _REQUESTS[method][1], request={"method": method, "params": passed})
     if method != ELICITATION or not isinstance(params, dict):
         raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” cannot be read.")
     message = params.get("message")
@@ -114,24 +125,6 @@ def read_ask(name: str, input_request: object, host: str, kinds: Collection[str]
     except UnreadableItemError as error:
         raise ProtocolViolationError(error.code, error.reason) from error
     return Ask(name, text, schema=schema)
-
-
-def _client_request(
-    name: str, method: str, params: Mapping[str, Any], host: str, kinds: Collection[str]
-) -> Ask:
-    if missing := wire.kinds_needed(method, params) - set(kinds):
-        raise CannotAskError(host, method, missing)
-    passed = {member: params[member] for member in _SAMPLING_MEMBERS if member in params}
-    if method == ROOTS:
-        passed = {}
-    elif not isinstance(passed.get("messages"), list) or type(passed.get("maxTokens")) is not int:
-        raise ProtocolViolationError("SHAPE", f"The tool's request “{printable(name)}” cannot be read.")
-    if len(canonical(passed)) > MAX_REQUEST_BYTES:
-        limit = f"{MAX_REQUEST_BYTES // 1024} kB"
-        raise ProtocolViolationError(
-            "SHAPE", f"The tool's request “{printable(name)}” has more than {limit}."
-        )
-    return Ask(name, _REQUESTS[method][1], request={"method": method, "params": passed})
 
 
 def read_visits(data: object) -> list[Ask]:

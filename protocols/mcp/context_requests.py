@@ -12,7 +12,7 @@ from protocols.mcp import asks, uri_templates
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.context import URI, vendor_id
 from protocols.mcp.eras import Era
-from protocols.mcp.rpc import CannotAskError, RpcRequest
+from protocols.mcp.rpc import CannotAskError, RpcRequest, RpcResponse
 from protocols.mcp.transport import Transport
 from protocols.mcp.wire import INVALID_PARAMS, METHOD_NOT_FOUND, NAME_HEADER, RESOURCE_NOT_FOUND, RpcError
 from protocols.signature import Signature
@@ -89,24 +89,16 @@ class _ContextRequest:
     def _send(
         self, transport: Transport, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]
     ) -> Outcome:
+        method, params = "resources/read", {"uri": own_id}
+        if self.signature.kind == "prompt":
+            method, params = "prompts/get", {"name": own_id, "arguments": dict(arguments)}
+        # Since 2026-07-28 a header names the prompt or the resource.
+        headers = {NAME_HEADER: mcp_headers.encode_value(own_id)}
         for _ in range(asks.MAX_SILENT_TURNS):
-            answer = transport.ask(_build_request(self.signature.kind, own_id, arguments, more))
+            # The request may be sent twice: getting a prompt or a resource changes nothing.
+            answer = transport.ask(RpcRequest(method, {**params, **more}, headers=headers))
             if not asks.is_incomplete(answer.result):
-                stored_answer = answer.document.answer_in(answer.result)
-                result: dict[str, Any] = stored_answer.value
-                member, is_entry = (
-                    ("messages", _is_message)
-                    if self.signature.kind == "prompt"
-                    else ("contents", _is_content)
-                )
-                entries, description = result.get(member), result.get("description")
-                if not isinstance(entries, list) or not all(map(is_entry, entries)):
-                    shape = "messages with a role" if self.signature.kind == "prompt" else "texts or blobs"
-                    raise ProtocolViolationError("SHAPE", f"The reply has no array “{member}” of {shape}.")
-                outputs: dict[str, Any] = {member: entries}
-                if self.signature.kind == "prompt" and isinstance(description, str):
-                    outputs["description"] = description
-                return Outcome("ok", outputs=outputs, notes=outcomes.notes_on(stored_answer))
+                return _read_outcome(answer, self.signature.kind)
             requests = asks.read_asks(answer.result, transport.host, self.kinds)
             request_state = answer.result.get("requestState")
             if requests or not isinstance(request_state, str):
@@ -123,29 +115,26 @@ class _ContextRequest:
         )
 
 
-def _build_request(
-    kind: str, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]
-) -> RpcRequest:
-    # Since 2026-07-28 a header names the prompt or the resource. The request itself may be sent twice.
-    headers = {NAME_HEADER: mcp_headers.encode_value(own_id)}
-    if kind == "prompt":
-        params: dict[str, Any] = {"name": own_id, "arguments": dict(arguments), **more}
-        return RpcRequest("prompts/get", params, headers=headers)
-    return RpcRequest("resources/read", {"uri": own_id, **more}, headers=headers)
-
-
-def _is_message(message: object) -> bool:
-    return (
-        isinstance(message, dict)
-        and message.get("role") in ("user", "assistant")
-        and isinstance(content := message.get("content"), dict)
-        and isinstance(content.get("type"), str)
-    )
-
-
-def _is_content(content: object) -> bool:
-    return (
-        isinstance(content, dict)
-        and isinstance(content.get("uri"), str)
-        and (isinstance(content.get("text"), str) or isinstance(content.get("blob"), str))
-    )
+def _read_outcome(answer: RpcResponse, kind: str) -> Outcome:
+    """Return the outcome of a complete answer. Raises ProtocolViolationError."""
+    stored_answer = answer.document.answer_in(answer.result)
+    result: dict[str, Any] = stored_answer.value
+    member = "messages" if kind == "prompt" else "contents"
+    entries, description = result.get(member), result.get("description")
+    is_valid = isinstance(entries, list)
+    for entry in entries if isinstance(entries, list) else ():
+        members = entry if isinstance(entry, dict) else {}
+        if kind == "prompt":
+            content = members.get("content")
+            is_text = isinstance(content, dict) and isinstance(content.get("type"), str)
+            is_valid &= is_text and members.get("role") in ("user", "assistant")
+        else:
+            is_content = isinstance(members.get("text"), str) or isinstance(members.get("blob"), str)
+            is_valid &= is_content and isinstance(members.get("uri"), str)
+    if not is_valid:
+        shape = "messages with a role" if kind == "prompt" else "texts or blobs"
+        raise ProtocolViolationError("SHAPE", f"The reply has no array “{member}” of {shape}.")
+    outputs: dict[str, Any] = {member: entries}
+    if kind == "prompt" and isinstance(description, str):
+        outputs["description"] = description
+    return Outcome("ok", outputs=outputs, notes=outcomes.notes_on(stored_answer))

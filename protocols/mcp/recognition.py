@@ -29,6 +29,12 @@ def probes(address: str) -> Sequence[Probe]:
 
 
 def _probe(address: str, *, is_guess: bool) -> Probe:
+    def is_answered(body: bytes) -> bool:
+        try:
+            return any(wire.is_last(event, _NUMBER) for event in events.parse(body))
+        except ProtocolError:
+            return True
+
     params = {
         "protocolVersion": wire.HANDSHAKE[0],
         "capabilities": {},
@@ -38,17 +44,10 @@ def _probe(address: str, *, is_guess: bool) -> Probe:
         address,
         headers={"Accept": BOTH_FORMS},
         json=wire.request(_NUMBER, "initialize", params),
-        is_enough=_is_answered,
+        is_enough=is_answered,
         session_header=wire.SESSION_HEADER,
         is_guess=is_guess,
     )
-
-
-def _is_answered(body: bytes) -> bool:
-    try:
-        return any(wire.is_last(event, _NUMBER) for event in events.parse(body))
-    except ProtocolError:
-        return True
 
 
 def match(probe: Probe, reply: Reply) -> RecognizedServer | None:

@@ -48,6 +48,11 @@ CANNOT_ASK = "CANNOT_ASK"  # the caller did not declare that its user can be ask
 ASKS_BACK = "ASKS_BACK"
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _CANCELLED = "notifications/cancelled"
+# The notifications that followers of a call receive: the name and the members of their event.
+_EVENTS = {
+    "notifications/progress": ("progress", ("progress", "total", "message")),
+    "notifications/message": ("custom", ("level", "logger", "data")),
+}
 _SESSION_ENDED = (200, 202, 204, 400, 404, 405)  # answers to the end of a session
 
 # How often, and after how many milliseconds, the rest of a broken stream is requested.
@@ -279,20 +284,14 @@ class SentRequest:
                     params = message.get("params")
                     if message.get("id") == after and message.get("method") in wire.SERVER_REQUESTS:
                         has_begun = True
-                    elif has_begun and isinstance(params, dict):
-                        self._pass_on(message.get("method"), params)
+                    elif has_begun and isinstance(params, dict) and str(message.get("method")) in _EVENTS:
+                        name, members = _EVENTS[message["method"]]
+                        facts = strict_json.repair_value(params).value
+                        event_facts = {member: facts[member] for member in members if member in facts}
+                        self.session.pass_on({name: event_facts})
             return False
 
         return events.until(has_come)
-
-    def _pass_on(self, method: object, params: Mapping[str, Any]) -> None:
-        params = strict_json.repair_value(params).value
-        if method == "notifications/progress":
-            event = {name: params[name] for name in ("progress", "total", "message") if name in params}
-            self.session.pass_on({"progress": event})
-        elif method == "notifications/message":
-            event = {name: params[name] for name in ("level", "logger", "data") if name in params}
-            self.session.pass_on({"custom": event})
 
     def cancel_unwanted(self, error: UnavailableError) -> None:
         """Cancel the request at the vendor if `error` means that its answer is not needed any more."""

@@ -30,6 +30,25 @@ _BEGINNING_WITH_OPERATOR = frozenset("#./;?&")
 class _Expression:
     operator: str
 
+    def ends(self, uri: str, starts: set[int]) -> set[int]:
+        """Return the positions in the address where the expression can end, for these where it can start."""
+        allowed = _VALUE_CHARACTERS[self.operator]
+        ends: set[int] = set() if self.operator in ("", "+") else set(starts)
+        is_inside = False
+        for place, character in enumerate(uri):
+            if place in starts and (
+                self.operator not in _BEGINNING_WITH_OPERATOR or character == self.operator
+            ):
+                is_inside = True
+            elif is_inside and character not in allowed:
+                is_inside = False
+            # The operator itself is not a value, so it is accepted at the start in either case.
+            if is_inside and (character in allowed or (place in starts and character == self.operator)):
+                ends.add(place + 1)
+            else:
+                is_inside = False
+        return ends
+
 
 def is_template(text: str) -> bool:
     """Return whether every brace of the text belongs to an expression, and there is one at least."""
@@ -64,26 +83,9 @@ def fits(template: str, uri: str) -> bool:
         end = match.end()
     for part in [*parts, template[end:]] if end < len(template) else parts:
         if isinstance(part, _Expression):
-            ends = _ends_of_expression(part.operator, uri, ends)
+            ends = part.ends(uri, ends)
         else:
             ends = {end + len(part) for end in ends if uri.startswith(part, end)}
         if not ends:
             return False
     return len(uri) in ends
-
-
-def _ends_of_expression(operator: str, uri: str, starts: set[int]) -> set[int]:
-    allowed = _VALUE_CHARACTERS[operator]
-    ends: set[int] = set() if operator in ("", "+") else set(starts)
-    is_inside = False
-    for place, character in enumerate(uri):
-        if place in starts and (operator not in _BEGINNING_WITH_OPERATOR or character == operator):
-            is_inside = True
-        elif is_inside and character not in allowed:
-            is_inside = False
-        # The operator itself is not a value, so it is accepted at the start in either case.
-        if is_inside and (character in allowed or (place in starts and character == operator)):
-            ends.add(place + 1)
-        else:
-            is_inside = False
-    return ends

@@ -26,13 +26,40 @@ Schema = dict[str, Any]
 
 def as_json_schema(schema: Any, *, is_dialect: bool) -> Any:
     """Return the schema as JSON Schema 2020-12. is_dialect: it is a schema of OpenAPI 3.0."""
-    translated = move_references(schema, COMPONENT, DEFINITION)
-    return subschemas.mapped(translated, _from_dialect) if is_dialect else translated
+
+    def translate(schema: Schema) -> Schema:
+        kind = schema.get("type")
+        kinds = kind if isinstance(kind, list) and kind else [kind]
+        if kind is not None and not all(
+            isinstance(type_name, str) and type_name in types.WORDS for type_name in kinds
+        ):
+            del schema["type"]
+        elif schema.get("nullable") is True and isinstance(kind, str):
+            schema["type"] = [kind, "null"]
+        dialects.modernize_bounds(schema)
+        if "required" in schema and not isinstance(schema["required"], list):
+            del schema["required"]
+        return schema
+
+    moved = move_references(schema, COMPONENT, DEFINITION)
+    return subschemas.mapped(moved, translate) if is_dialect else moved
 
 
 def as_openapi(schema: Any, *, is_dialect: bool) -> Any:
-    translated = move_references(schema, DEFINITION, COMPONENT)
-    return subschemas.mapped(translated, _into_dialect) if is_dialect else translated
+    """Return a schema that `as_json_schema` returned in its earlier form."""
+
+    def translate(schema: Schema) -> Schema:
+        kind = schema.get("type")
+        if schema.get("nullable") is True and isinstance(kind, list) and len(kind) == 2:
+            schema["type"] = kind[0]
+        for limit, exclusive in _LIMITS:
+            if isinstance(schema.get(exclusive), int | float):
+                schema[limit] = schema[exclusive]
+                schema[exclusive] = True
+        return schema
+
+    moved = move_references(schema, DEFINITION, COMPONENT)
+    return subschemas.mapped(moved, translate) if is_dialect else moved
 
 
 def references(schema: Any) -> Iterator[str]:
@@ -56,29 +83,3 @@ def move_references(schema: Any, before: str, after: str) -> Any:
         return after + reference.removeprefix(before) if reference.startswith(before) else reference
 
     return spelling.with_changed_references(schema, move, REFERENCES)
-
-
-def _from_dialect(schema: Schema) -> Schema:
-    kind = schema.get("type")
-    kinds = kind if isinstance(kind, list) and kind else [kind]
-    if kind is not None and not all(
-        isinstance(type_name, str) and type_name in types.WORDS for type_name in kinds
-    ):
-        del schema["type"]
-    elif schema.get("nullable") is True and isinstance(kind, str):
-        schema["type"] = [kind, "null"]
-    dialects.modernize_bounds(schema)
-    if "required" in schema and not isinstance(schema["required"], list):
-        del schema["required"]
-    return schema
-
-
-def _into_dialect(schema: Schema) -> Schema:
-    kind = schema.get("type")
-    if schema.get("nullable") is True and isinstance(kind, list) and len(kind) == 2:
-        schema["type"] = kind[0]
-    for limit, exclusive in _LIMITS:
-        if isinstance(schema.get(exclusive), int | float):
-            schema[limit] = schema[exclusive]
-            schema[exclusive] = True
-    return schema

@@ -232,18 +232,17 @@ def _security_scheme(scheme: Any) -> Any:
 
 
 def _schema(schema: Any) -> Any:
+    def translate(schema: Schema) -> Schema:
+        if schema.get("type") == "file":
+            schema |= {"type": "string", "format": "binary"}
+        if schema.pop("x-nullable", None) is True:
+            schema["nullable"] = True
+        if isinstance(schema.get("discriminator"), str):
+            schema["discriminator"] = {"propertyName": schema["discriminator"]}
+        return schema
+
     moved = openapi_schema.move_references(schema, "#/definitions/", openapi_schema.COMPONENT)
-    return subschemas.mapped(moved, _to_openapi_3)
-
-
-def _to_openapi_3(schema: Schema) -> Schema:
-    if schema.get("type") == "file":
-        schema |= {"type": "string", "format": "binary"}
-    if schema.pop("x-nullable", None) is True:
-        schema["nullable"] = True
-    if isinstance(schema.get("discriminator"), str):
-        schema["discriminator"] = {"propertyName": schema["discriminator"]}
-    return schema
+    return subschemas.mapped(moved, translate)
 
 
 def _media(types: Any) -> list[str]:

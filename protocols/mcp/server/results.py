@@ -147,7 +147,26 @@ def structured_content(
     """
     if _is_whole(whole_output, outputs, client):
         return outputs[whole_output]
-    value = _structured_value(declared, outputs)
+    simple, listed = declared.simple_names, set(declared.listed_names)
+    value: Any
+    if declared.whole and declared.wrapper:
+        value = outputs.get(declared.whole, UNSET)
+        # A vendor may write null for an output that it leaves out.
+        value = UNSET if value is None and declared.whole in simple else value
+    elif declared.names and not declared.whole:
+        is_unnamed = declared.wrapper and UNNAMED in outputs and not listed & outputs.keys()
+        named_outputs = {
+            name: value
+            for name, value in outputs.items()
+            if name in listed and not (value is None and name in simple)
+        }
+        # Under that name is a value of the vendor that is not an object.
+        value = outputs[UNNAMED] if is_unnamed else named_outputs
+    else:
+        content_members = {"content", "text"} if content_blocks(declared, outputs) is not None else set()
+        value = {name: value for name, value in outputs.items() if name not in content_members}
+        if not (value or declared.whole or declared.describes_object):
+            value = UNSET
     if not declared.wrapper:
         return value
     if client.is_modern:
@@ -176,24 +195,3 @@ def structured_content_of_failure(
 def _is_whole(whole_output: str, outputs: Mapping[str, Any], client: Client) -> bool:
     # Before 2026-07-28 the structured content is an object.
     return whole_output in outputs and (client.is_modern or isinstance(outputs[whole_output], dict))
-
-
-def _structured_value(declared: DeclaredOutputs, outputs: Mapping[str, Any]) -> Any:
-    # A vendor may write null for an output that it leaves out.
-    simple, listed = declared.simple_names, set(declared.listed_names)
-    if declared.whole and declared.wrapper:
-        value = outputs.get(declared.whole, UNSET)
-        return UNSET if value is None and declared.whole in simple else value
-    if declared.names and not declared.whole:
-        is_any = declared.wrapper and not listed & outputs.keys()
-        if is_any and UNNAMED in outputs:
-            # The vendor returned a value that is not an object.
-            return outputs[UNNAMED]
-        return {
-            name: value
-            for name, value in outputs.items()
-            if name in listed and not (value is None and name in simple)
-        }
-    content_members = {"content", "text"} if content_blocks(declared, outputs) is not None else set()
-    other_outputs = {name: value for name, value in outputs.items() if name not in content_members}
-    return other_outputs if other_outputs or declared.whole or declared.describes_object else UNSET
