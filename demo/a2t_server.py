@@ -37,20 +37,17 @@ class A2tApi:
         self.published_tools = published_tools
 
     def answer(self, request: DemoRequest) -> Response:
+        matches = [(method, run, m) for method, path, run in ROUTES if (m := path.fullmatch(request.path))]
         try:
-            response = self._route(request)
+            if not matches:
+                raise RequestError(404, "not_found", "There is nothing at this address.")
+            for method, run, match in matches:
+                if method == request.method:
+                    response = run(self, request, *(unquote(group) for group in match.groups()))
+                    return if_changed(request, response) if method == "GET" else response
+            raise RequestError(405, "method_not_allowed", f"This address takes {matches[0][0]}.")
         except RequestError as exc:
             return as_json(exc.document, exc.status)
-        return if_changed(request, response) if request.method == "GET" else response
-
-    def _route(self, request: DemoRequest) -> Response:
-        matches = [(method, run, m) for method, path, run in ROUTES if (m := path.fullmatch(request.path))]
-        if not matches:
-            raise RequestError(404, "not_found", "There is nothing at this address.")
-        for method, run, match in matches:
-            if method == request.method:
-                return run(self, request, *(unquote(group) for group in match.groups()))
-        raise RequestError(405, "method_not_allowed", f"This address takes {matches[0][0]}.")
 
     def list_tools(self, request: DemoRequest) -> Response:
         cursor = request.query.get("pageCursor", "").lower()

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from email.parser import BytesParser
 from email.policy import HTTP
 from html import escape
@@ -42,17 +42,14 @@ class OpenApiApi:
         self.document = document
         self.backend = backend
         self.base = document["servers"][0]["url"]
-        self.routes = list(self._routes())
-
-    def _routes(self) -> Iterator[tuple[str, re.Pattern[str], Operation]]:
-        for path, item in self.document["paths"].items():
+        self.routes: list[tuple[str, re.Pattern[str], Operation]] = []
+        for path, item in document["paths"].items():
             pattern = re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.base + path)))
             shared = item.get("parameters", [])
             for method, operation in item.items():
                 if method != "parameters":
-                    own_parameters = operation.get("parameters", [])
-                    complete_operation = {**operation, "parameters": [*shared, *own_parameters]}
-                    yield method.upper(), pattern, complete_operation
+                    parameters = [*shared, *operation.get("parameters", [])]
+                    self.routes.append((method.upper(), pattern, {**operation, "parameters": parameters}))
 
     def answer(self, request: DemoRequest) -> Response:
         if request.path == DOCUMENT_PATH:
