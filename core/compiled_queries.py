@@ -49,8 +49,8 @@ def named_keys(name: str) -> RawSQL:
 
 
 def is_any_of(column: str, name: str) -> RawSQL:
-    """Return a condition for a column of the queryset's table, for `filter()`. With many joins it is planned
-    better than `named_keys`, which is one more of them.
+    """Return a condition for a column of the queryset's table, for `filter()`. With many joins
+    PostgreSQL plans it better than `named_keys`, which adds a join.
     """
     condition = f"{column} = ANY(%s::bigint[])"
     return RawSQL(condition, [NamedValue(name)], output_field=BooleanField())  # noqa: S611 - named in code

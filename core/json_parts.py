@@ -173,7 +173,7 @@ def _read_string(token: str) -> str | BrokenPart:
     try:
         text = json.loads(token)
     except ValueError:
-        # Control characters are what they are, and a wrong escape is its own characters.
+        # Control characters stay, and a wrong escape is read as plain characters.
         try:
             escaped = _ESCAPE.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", token)
             text = str(json.loads(escaped, strict=False))

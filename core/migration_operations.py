@@ -55,7 +55,7 @@ class CreateModels(Operation):
 
 
 class _RepeatableMixin:
-    """Calls `apply` in place of the operation."""
+    """Makes a migration operation repeatable: it calls `apply` in place of Django's own operation."""
 
     model_name: str
 

@@ -1,6 +1,6 @@
 """Pages of a list that is in memory, by the number of their first row. Pure.
 
-`templates/_changes.html` leads from one page to the others.
+`templates/_changes.html` has the links to the other pages.
 """
 
 from collections.abc import Iterator, Sequence

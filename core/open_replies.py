@@ -235,7 +235,7 @@ class StoredReply:
                 raise UnavailableError("RESET", f"{self.head.origin}: the connection was reset.")
 
     def is_alive(self) -> bool:
-        """Return whether the process with the connection is alive; True while that cannot be asked."""
+        """Return whether the process with the connection is alive; True if Redis does not answer."""
         try:
             return bool(redis_client.client().exists(_key(self.name, "alive")))
         except redis.RedisError:

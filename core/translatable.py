@@ -39,7 +39,7 @@ class Count(int):
 
 
 def join_sentences(sentences: Iterable[str]) -> Wording:
-    """Return the sentences in a row."""
+    """Return the sentences as one text, with a space between them."""
     values = {f"sentence_{number}": sentence for number, sentence in enumerate(sentences)}
     return Wording(" ".join(f"{{{name}}}" for name in values), values)
 

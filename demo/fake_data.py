@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def number(low: int, high: int, *about: object) -> int:
-    """A number from `low` to `high`, always the same one about the same thing."""
+    """Return a number from `low` to `high`, always the same one for equal `about`."""
     seed = zlib.crc32("|".join(str(a).casefold() for a in about).encode(errors="replace"))
     return low + seed % (high - low + 1)
 

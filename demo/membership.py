@@ -246,7 +246,7 @@ def _base(request: DemoRequest) -> str:
 
 
 def _client(authorization: str, form: Mapping[str, str]) -> tuple[str, ...]:
-    """Either way of RFC 6749 section 2.3.1."""
+    """Return the id and the secret of the client, sent in either way of RFC 6749, section 2.3.1."""
     if not authorization:
         return form.get("client_id", ""), form.get("client_secret", "")
     try:

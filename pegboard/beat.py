@@ -22,7 +22,7 @@ SPREAD = timedelta(seconds=5)
 
 
 class InProcessScheduler(Scheduler):
-    """Stores no file, because due work is in PostgreSQL. Sends messages for everything except
+    """A scheduler that stores no file, because due work is in PostgreSQL. It sends messages for all work but
     `periodic.WORK`."""
 
     # The inherited producer waits for the broker without limit, and no tick would run meanwhile.

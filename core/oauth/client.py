@@ -34,7 +34,7 @@ class ClientAuthentication(models.TextChoices):
 class Form:
     """A token request. Its repr omits headers and body, which contain secrets.
 
-    sent: further secrets in the body.
+    sent: secrets in the body, which must not come back in the reply.
     """
 
     headers: Mapping[str, str] = field(repr=False)

@@ -53,7 +53,7 @@ def create(
 ) -> Activity:
     """Create an activity. Raises DomainError.
 
-    agent, tool: of the mock of one tool in one agent.
+    agent, tool: only for a mock that belongs to one tool of one agent.
     """
     activity = Activity(name=name.strip(), agent=agent, tool=tool)
     _check_name(activity, actor)

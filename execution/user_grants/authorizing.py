@@ -186,7 +186,7 @@ def _client(grant: UserGrant) -> Grant:
 def ask(
     user: EndUser, call: Call, provider: str, *, credential: Credential, scopes: Sequence[str], site: str
 ) -> str:
-    """The address of our own page at which the user authorizes us; the grant waits from now on.
+    """Begin a grant and return the address of the page of Pegboard at which the user authorizes it.
 
     Raises DomainError.
     """

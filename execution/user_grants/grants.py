@@ -49,7 +49,7 @@ def user_of(call: Call) -> EndUser | None:
 
 
 def refused_scopes(user: EndUser, endpoint: Endpoint, provider: str, scopes: Sequence[str]) -> list[str]:
-    """Return the last requested scopes that the user did not grant."""
+    """Return the scopes among `scopes` that the user did not grant when asked last."""
     row = UserGrant.objects.filter(end_user=user, endpoint=endpoint, provider=provider).first()
     lacking = row.refused_scopes if row else []
     return [scope for scope in scopes if scope in lacking]

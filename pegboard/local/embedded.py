@@ -70,7 +70,7 @@ class EmbeddedError(StartError):
 
 
 def lock(data: Path) -> IO[str]:
-    """Lock a data directory for this process. Keep the result: closing it, or dying, gives the lock back."""
+    """Lock a data directory for this process. Closing the result, or the end of the process, releases it."""
     file = (data / "lock").open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -42,7 +42,7 @@ def spawn(
     become: Callable[[], None] | None = None,
     pass_fds: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
-    """A child in a session of its own (a Ctrl-C in the terminal reaches us alone), writing to `log`."""
+    """Start a child that writes to `log`, in a session of its own, so that Ctrl-C does not reach it."""
     parent = os.getpid()
 
     def before_exec() -> None:
@@ -153,7 +153,7 @@ class Service:
             self.process.wait()
 
     def note_crash(self) -> float:
-        """Plan the next start; the pause doubles while it keeps crashing. Returns the pause."""
+        """Plan the next start and return the pause before it, which doubles with each crash in a row."""
         now = time.monotonic()
         self.crashes = 1 if now - self.started_at > self.STABLE_AFTER else self.crashes + 1
         pause = 0.0 if self.crashes == 1 else min(2.0 ** (self.crashes - 2), self.MAX_PAUSE_SECONDS)

@@ -81,7 +81,7 @@ def known_user(request: HttpRequest) -> int | None:
 
 
 class SecurityHeadersMiddleware:
-    """Inside of tracing alone, so that files, redirects and errors carry the headers too."""
+    """Adds security headers. Only tracing is outside of it, so files, redirects and errors have them too."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -13,7 +13,7 @@ register = Library()
 
 
 class AddressNode(URLNode):
-    """A page of an agent has three addresses for each of its tools, and their patterns never change."""
+    """The tag `url` with cached addresses, because a page of an agent has three for each of its tools."""
 
     def render(self, context: Context) -> Any:
         arguments = [argument.resolve(context) for argument in self.args]

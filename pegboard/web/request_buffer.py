@@ -24,7 +24,7 @@ _CODING = re.compile(rb"\r\n[ \t]*transfer-encoding[ \t]*:", re.IGNORECASE)
 class RequestHead:
     """The request line and the headers. text: their bytes, without the empty line.
 
-    Most requests arrive at once, and nobody asks for the names and values of their headers.
+    The headers are parsed on demand, because most requests arrive at once and need no look at them.
     """
 
     def __init__(self, text: bytes) -> None:

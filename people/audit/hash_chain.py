@@ -46,7 +46,7 @@ def with_id(pk: int, digest: str) -> str:
 
 
 def hash_of(position: int, previous: str, digest: str) -> str:
-    """Return the hash of a link: of all three as text on lines, as the trigger `audit_link` computes it."""
+    """Return the hash of a link in the chain, as the trigger `audit_link` computes it: one value a line."""
     return hashlib.sha256(f"{position}\n{previous}\n{digest}".encode()).hexdigest()
 
 

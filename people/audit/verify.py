@@ -35,7 +35,7 @@ class FaultCode(StrEnum):
 
 
 class AuditFault(NamedTuple):
-    """The first thing in the trail that was tampered with, and a sentence about it."""
+    """The first fault in the trail, with a sentence about it."""
 
     code: FaultCode
     message: str

@@ -67,7 +67,7 @@ def find_problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[st
 def value_problem(parameter: Parameter, value: object, schema_rest: Mapping[str, Any]) -> str:
     """Return why one input does not accept `value`, by its own schema; "" if it does.
 
-    rest: the `schema_rest` of the signature, with the definitions that the schema may refer to.
+    schema_rest: that of the signature, with the definitions that the schema may refer to.
     """
     keywords = ("$schema", "$id", *subschemas.DEFINITIONS)
     definitions = {keyword: schema_rest[keyword] for keyword in keywords if keyword in schema_rest}

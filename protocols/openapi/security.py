@@ -47,7 +47,7 @@ def carriers(document: Mapping[str, Any], operation: Mapping[str, Any]) -> set[t
 
 
 def carrier(place: str, name: str) -> tuple[str, str]:
-    """Return a parameter's place and name in the form in which two of them are compared."""
+    """Return a parameter's place and name for comparison: the case of a header name does not matter."""
     return place, name.lower() if place == "header" else name
 
 

@@ -83,8 +83,7 @@ class Situation(
         return {}
 
     def answer(self, moment: Moment) -> Outcome | None:
-        """Return the outcome, None to pass the call to the next situation, or to the usual reply of the
-        mock."""
+        """Return the outcome. None passes the call to the next situation, or to the mock's usual reply."""
         raise NotImplementedError
 
 

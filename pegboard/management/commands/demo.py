@@ -103,7 +103,7 @@ def connect(demo_vendor: DemoVendor, port_base: int, admin: User) -> Endpoint | 
 
 
 def read_once(endpoint: Endpoint, designer: User) -> Run | None:
-    """The tools of an endpoint that was not read yet; later runs are started by the schedule."""
+    """Enumerate an endpoint that was never read, and return the run. The schedule starts later runs."""
     if endpoint.last_success_at:
         return None
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)

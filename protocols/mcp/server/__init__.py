@@ -1,1 +1,1 @@
-"""The server of MCP, without Django: what clients declare and send, and what they are answered and asked."""
+"""The server of MCP, without Django: requests of clients, replies to them, and questions to their users."""
