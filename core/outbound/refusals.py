@@ -27,8 +27,7 @@ def refusal(
     """Return the error of a reply. `challenge`: the WWW-Authenticate header, "" if it repeats the
     credential."""
     status, host = response.status, url.authority
-    phrase = responses.get(status, "")
-    answer = f"{status} {phrase}".rstrip()
+    answer = f"{status} {responses.get(status, '')}".rstrip()
     if status in _REDIRECTS:
         destination = _destination(response.headers.get("location", ""), url)
         message = f"{host} answered {status} to {destination}; redirects are not followed."
