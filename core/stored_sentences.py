@@ -116,21 +116,18 @@ def _translate_undivided(text: str, language: str, depth: int) -> WeightedText:
     templates = templates_of(language)
     for template in templates.get(text[:_KEY_LENGTH], templates[""]):
         if template.key in text and (values := template.match(text)) is not None:
-            translated_values = {
-                name: _translate_value(value, language, depth + 1 if name in template.nested else MAX_DEPTH)
-                for name, value in values.items()
-            }
+            translated_values = {name: WeightedText(0, value) for name, value in values.items()}
+            for name, value in values.items():
+                if _GROUPED_NUMBER.fullmatch(value):
+                    number = number_format(int(value.replace(",", "")), force_grouping=True)
+                    translated_values[name] = WeightedText(0, number)
+                elif name in template.nested and depth + 1 < MAX_DEPTH:
+                    translated_values[name] = _translate(value, language, depth + 1)
             weight = template.weight + sum(part.weight for part in translated_values.values())
             if weight > best.weight:
                 texts = {name: part.text for name, part in translated_values.items()}
                 best = WeightedText(weight, gettext(template.message).format(**texts))
     return best
-
-
-def _translate_value(value: str, language: str, depth: int) -> WeightedText:
-    if _GROUPED_NUMBER.fullmatch(value):
-        return WeightedText(0, number_format(int(value.replace(",", "")), force_grouping=True))
-    return _translate(value, language, depth) if depth < MAX_DEPTH else WeightedText(0, value)
 
 
 @cache

@@ -42,8 +42,12 @@ class Proxy:
             host, port = parts.hostname or "", parts.port
         except ValueError as exc:
             raise ValueError(_PROXY_FORM) from exc
+        try:
+            is_host = bool(ipaddress.ip_address(host))
+        except ValueError:
+            is_host = _is_name(host)
         is_bare = parts.path in ("", "/") and not parts.query and not parts.fragment
-        if parts.scheme not in ("http", "https") or port is None or not is_bare or not _is_host(host):
+        if parts.scheme not in ("http", "https") or port is None or not is_bare or not is_host:
             raise ValueError(_PROXY_FORM)
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
         if not f"{user}{password}".isprintable() or ":" in user:
@@ -161,13 +165,6 @@ def tunnel_refusal(proxy: Proxy, status: int) -> RefusedError:
         "PROXY_REFUSED",
         f"The outbound proxy {proxy.authority} {reason} ({status}). Nothing was sent. {advice}.",
     )
-
-
-def _is_host(text: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(text))
-    except ValueError:
-        return _is_name(text)
 
 
 def _is_name(text: str) -> bool:

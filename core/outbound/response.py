@@ -110,7 +110,20 @@ def converted_errors(budget: Budget) -> Iterator[None]:
     try:
         yield
     except urllib3.exceptions.ProtocolError as exc:
-        raise _body_fault(exc, budget) from exc
+        # urllib3 wraps the exception of the read; its last argument is that exception.
+        fault: ProtocolError
+        match exc.args[-1]:
+            case urllib3.exceptions.IncompleteRead(expected=int(missing)):
+                fault = _ended_early(budget, budget.body + missing)
+            case urllib3.exceptions.InvalidChunkLength():
+                fault = _bad_chunk_size(budget)
+            case http.client.IncompleteRead():
+                fault = _ended_early(budget)
+            case _ if "prematurely" in str(exc):
+                fault = _ended_early(budget)
+            case _:
+                fault = ProtocolViolationError("FRAMING", f"{budget.host} sent a chunk line without end.")
+        raise fault from exc
     except (http.client.HTTPException, urllib3.exceptions.HTTPError) as exc:
         raise _head_fault(exc, budget) from exc
 
@@ -138,20 +151,6 @@ def _head_fault(exc: Exception, budget: Budget) -> ProtocolError:
         case urllib3.exceptions.InvalidHeader():
             return ProtocolViolationError("FRAMING", f"{host} sent contradicting lengths.")
     return ProtocolViolationError("HEADERS", f"{host} sent more than 100 headers.")
-
-
-def _body_fault(exc: urllib3.exceptions.ProtocolError, budget: Budget) -> ProtocolError:
-    # urllib3 wraps the exception of the read; its last argument is that exception.
-    match exc.args[-1]:
-        case urllib3.exceptions.IncompleteRead(expected=int(missing)):
-            return _ended_early(budget, budget.body + missing)
-        case urllib3.exceptions.InvalidChunkLength():
-            return _bad_chunk_size(budget)
-        case http.client.IncompleteRead():
-            return _ended_early(budget)
-    if "prematurely" in str(exc):
-        return _ended_early(budget)
-    return ProtocolViolationError("FRAMING", f"{budget.host} sent a chunk line without end.")
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
