@@ -108,8 +108,8 @@ def read_ask(name: str, input_request: object, host: str, kinds: Collection[str]
         elif not isinstance(passed.get("messages"), list) or type(passed.get("maxTokens")) is not int:
             raise ProtocolViolationError("SHAPE", f"The tool's request “{printable(name)}” cannot be read.")
         if len(canonical(passed)) > MAX_REQUEST_BYTES:
-            message = f"The tool's request “{printable(name)}” has more than {MAX_REQUEST_BYTES // 1024} kB."
-            raise ProtocolViolationError("SHAPE", message)
+            reason = f"The tool's request “{printable(name)}” has more than {MAX_REQUEST_BYTES // 1024} kB."
+            raise ProtocolViolationError("SHAPE", reason)
         return Ask(name, _REQUESTS[method][1], request={"method": method, "params": passed})
     if method != ELICITATION or not isinstance(params, dict):
         raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” cannot be read.")

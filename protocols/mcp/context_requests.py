@@ -89,7 +89,7 @@ class _ContextRequest:
     def _send(
         self, transport: Transport, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]
     ) -> Outcome:
-        method, params = "resources/read", {"uri": own_id}
+        method, params = "resources/read", dict[str, Any](uri=own_id)
         if self.signature.kind == "prompt":
             method, params = "prompts/get", {"name": own_id, "arguments": dict(arguments)}
         # Since 2026-07-28 a header names the prompt or the resource.
