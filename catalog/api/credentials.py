@@ -15,7 +15,6 @@ from catalog.api.vendors import Address
 from catalog.credentials import kinds, sessions
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import status as credential_status
-from catalog.credentials.kinds.base import Detail
 from catalog.credentials.oauth import client_registration, clients, discovery, sign_in
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
 from catalog.credentials.oauth.grant_status import Remedy, SignInState
@@ -60,20 +59,23 @@ class NewClientInput(ClientInput):
 
 def detail_fields(*, is_change: bool = False) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
     """Return a field for each detail of each kind of credential, by name."""
-    return {name: _detail_field(detail, is_change=is_change) for name, detail in kinds.DETAILS.items()}
-
-
-def _detail_field(detail: Detail, *, is_change: bool) -> serializers.Field[Any, Any, Any, Any]:
-    if detail.is_number:
-        return serializers.IntegerField(
-            min_value=detail.minimum, max_value=detail.maximum, required=False, help_text=str(detail.help)
-        )
-    return serializers.CharField(
-        max_length=detail.max_length,
-        required=False,
-        allow_blank=not (is_change and detail.is_required),
-        help_text=str(detail.help),
-    )
+    fields: dict[str, serializers.Field[Any, Any, Any, Any]] = {}
+    for name, detail in kinds.DETAILS.items():
+        if detail.is_number:
+            fields[name] = serializers.IntegerField(
+                min_value=detail.minimum,
+                max_value=detail.maximum,
+                required=False,
+                help_text=str(detail.help),
+            )
+        else:
+            fields[name] = serializers.CharField(
+                max_length=detail.max_length,
+                required=False,
+                allow_blank=not (is_change and detail.is_required),
+                help_text=str(detail.help),
+            )
+    return fields
 
 
 class CredentialInput(ModelInput):

@@ -133,7 +133,13 @@ class EndpointForm(ReachForm):
     def changes(self) -> dict[str, Any]:
         plain = ("name", "url", "credential", "interval_minutes")
         stated = {name: self.cleaned_data[name] for name in (*plain, "again")}
-        settings = {setting.name: self._setting_value(setting.name) for setting in self.protocol.settings}
+        settings = {}
+        for name in [setting.name for setting in self.protocol.settings]:
+            value = self.cleaned_data[f"setting-{name}"]
+            is_unchanged = isinstance(self.fields[f"setting-{name}"], DocumentField) and not value
+            # A stored document stays until another one is entered, or it is deleted.
+            is_kept = is_unchanged and not self.cleaned_data.get(f"forget-{name}")
+            settings[name] = self.stored.get(name) if is_kept else value
         return stated | self.reach() | {"settings": settings, "policy": self.policy(), "retry": self.retry()}
 
     def field_for(self, path: str) -> str:
@@ -150,14 +156,6 @@ class EndpointForm(ReachForm):
             for label, difference in rows
             if difference.path != "credential_id"
         ]
-
-    def _setting_value(self, name: str) -> Any:
-        """Return the entered value, or the stored document if there is no new one and it was not deleted."""
-        value = self.cleaned_data[f"setting-{name}"]
-        is_unchanged = isinstance(self.fields[f"setting-{name}"], DocumentField) and not value
-        if is_unchanged and not self.cleaned_data.get(f"forget-{name}"):
-            return self.stored.get(name)
-        return value
 
 
 class CredentialDetailsForm(OperationForm):

@@ -90,7 +90,14 @@ class DefinitionListForm(OperationForm):
             self.add_error("text", " ".join(dict.fromkeys(error.fields.values())) or error.message)
             return
         tools = definition_import.tools_in(document)
-        lines = dict(enumerate(lines_of(self.cleaned_data["text"], _path_to_tools(document))))
+        path: tuple[str, ...] = ()
+        if definition_import.is_composed(document):
+            path = (
+                ("calls", "items", "anyOf") if "anyOf" in document["calls"]["items"] else ("calls", "items")
+            )
+        elif isinstance(document, dict):
+            path = ("tools",)
+        lines = dict(enumerate(lines_of(self.cleaned_data["text"], path)))
         self.faults = tuple(
             PastedToolFault(index + 1, name_of(tools[index]), lines.get(index), member, message)
             for index, member, message in sorted(faults, key=lambda fault: fault[0])
@@ -137,11 +144,3 @@ def _skip_separators(text: str, offset: int) -> int:
     while text[offset] in " \t\r\n,:\ufeff":
         offset += 1
     return offset
-
-
-def _path_to_tools(document: Any) -> tuple[str, ...]:
-    if isinstance(document, list):
-        return ()
-    if not definition_import.is_composed(document):
-        return ("tools",)
-    return ("calls", "items", "anyOf") if "anyOf" in document["calls"]["items"] else ("calls", "items")

@@ -26,7 +26,13 @@ class MeaningUnavailableError(Exception):
 def send(directory: Path, request: Request, timeout: float) -> Reply:
     """Return the reply. Raises MeaningUnavailableError."""
     try:
-        with _connect(directory, timeout) as connection:
+        # A process that hangs accepts nothing, and once its queue is full, a plain `connect` waits for ever.
+        with socket.socket(socket.AF_UNIX) as unconnected:
+            unconnected.settimeout(timeout)
+            unconnected.connect(str(directory / SOCKET))
+            unconnected.setblocking(True)
+            connection: Connection[bytes, bytes] = Connection(unconnected.detach())
+        with connection:
             connection.send_bytes(encode(request))
             reply = _receive(connection, timeout)
             if isinstance(reply, Loading):
@@ -43,15 +49,6 @@ def _receive(connection: "Connection[bytes, bytes]", timeout: float) -> Reply:
         raise MeaningUnavailableError("It did not answer in time.")
     reply: Reply = decode_reply(connection.recv_bytes())
     return reply
-
-
-def _connect(directory: Path, timeout: float) -> "Connection[bytes, bytes]":
-    # A process that hangs accepts nothing, and once its queue is full, a plain `connect` waits for ever.
-    with socket.socket(socket.AF_UNIX) as unconnected:
-        unconnected.settimeout(timeout)
-        unconnected.connect(str(directory / SOCKET))
-        unconnected.setblocking(True)
-        return Connection(unconnected.detach())
 
 
 def send_now(directory: Path, request: Request, timeout: float) -> Reply | None:

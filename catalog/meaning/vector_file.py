@@ -52,7 +52,14 @@ class VectorFile:
         try:
             if head is None or head.dimensions != dimensions:
                 raise ValueError("The vectors are of another model.")
-            self._open(head)
+            self._map(head.capacity, "r+")
+            self._count, self.state = head.count, head.state
+            if not 0 <= self._count <= len(self._keys):
+                raise ValueError("The vectors are not complete.")
+            tools = self._keys["tool"][: self._count]
+            if tools.min(initial=0) < 0 or tools.max(initial=0) > _MAX_TOOL:
+                raise ValueError("The keys are damaged.")
+            self._list_places()
         except (OSError, ValueError):
             self.clear()
 
@@ -61,16 +68,6 @@ class VectorFile:
         self._directory.mkdir(parents=True, mode=0o700)
         self.state, self._count, self._checked_through = None, 0, 0
         self._map(_FIRST_CAPACITY, "w+")
-        self._list_places()
-
-    def _open(self, head: VectorHead) -> None:
-        self._map(head.capacity, "r+")
-        self._count, self.state = head.count, head.state
-        if not 0 <= self._count <= len(self._keys):
-            raise ValueError("The vectors are not complete.")
-        tools = self._keys["tool"][: self._count]
-        if tools.min(initial=0) < 0 or tools.max(initial=0) > _MAX_TOOL:
-            raise ValueError("The keys are damaged.")
         self._list_places()
 
     def _map(self, capacity: int, mode: str) -> None:

@@ -38,16 +38,25 @@ _MAX_DOUBLINGS = 8
 
 
 def fetch_due(*, ends: float) -> int:
-    """Fetch the images that are due, begin no other one after `ends` (time.monotonic). Return how many
-    addresses were requested.
+    """Fetch the images that are due, begin no other one after `ends` (time.monotonic). Return the number of
+    requested addresses.
 
     Safe to run at the same time in several workers.
     """
-    count = 0
-    while count < MAX_ADDRESSES and time.monotonic() < ends and (source := _claim()):
+    for count in range(MAX_ADDRESSES):
+        if time.monotonic() >= ends:
+            return count
+        # Postponed before the request, so that one which ends a worker is not requested again at once.
+        now = timezone.now()
+        with transaction.atomic():
+            due = ToolPicture.objects.filter(next_at__lte=now).order_by("next_at")
+            due = due.select_related("tool__endpoint").select_for_update(skip_locked=True, of=("self",))
+            source = due.first()
+            if source is None:
+                return count
+            ToolPicture.objects.filter(pk=source.pk).update(next_at=now + CLAIM)
         _fetch_picture(source)
-        count += 1
-    return count
+    return MAX_ADDRESSES
 
 
 def delete_unused() -> None:
@@ -60,17 +69,6 @@ def delete_unused() -> None:
         Picture.objects.filter(
             pk__in=list(unused.values_list("pk", flat=True)[: portions.PORTION_ROWS])
         ).delete()
-
-
-def _claim() -> ToolPicture | None:
-    # The row is postponed before the request, so that one which ends a worker is not requested again at once.
-    now = timezone.now()
-    with transaction.atomic():
-        due = ToolPicture.objects.filter(next_at__lte=now).order_by("next_at")
-        row = due.select_related("tool__endpoint").select_for_update(skip_locked=True, of=("self",)).first()
-        if row:
-            ToolPicture.objects.filter(pk=row.pk).update(next_at=now + CLAIM)
-    return row
 
 
 def _fetch_picture(source: ToolPicture) -> None:

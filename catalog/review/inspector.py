@@ -8,7 +8,6 @@ was decided about it. `Run.inspected` is the revision of the rules of the last i
 import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from enum import Enum, auto
 
 from django.db import transaction
 from django.db.models import Q
@@ -57,38 +56,28 @@ def inspect_run(run: Run) -> None:
 
 
 def _inspect_run(run: Run, ends: float, *, skip_locked: bool) -> bool:
-    """Return whether the run was completed here."""
-    while True:
-        step = _inspect_chunk(run, skip_locked=skip_locked)
-        if step != _Step.CONTINUES or time.monotonic() > ends:
-            return step == _Step.COMPLETED
-
-
-class _Step(Enum):
-    CONTINUES = auto()
-    COMPLETED = auto()
-    LEFT = auto()  # to another worker, which inspects the run or has completed it
-
-
-@transaction.atomic
-def _inspect_chunk(run: Run, *, skip_locked: bool) -> _Step:
-    """Inspect the next few hundred versions of the run and note how far it got, in one transaction."""
+    """Inspect a few hundred versions in each transaction, and note how far it got. Return whether the run was
+    completed here: not by another worker, and not after `ends`.
+    """
     locked = Run.objects.select_for_update(no_key=True, skip_locked=skip_locked)
-    row = locked.filter(pk=run.pk, inspected__lt=REVISION).first()
-    if row is None:
-        return _Step.LEFT
-    # An inspection that was begun with other rules starts again.
-    last = row.inspected_through if row.inspecting == REVISION else 0
-    rows = read_versions("v.run_id = %s AND v.id > %s", [run.pk, last], CHUNK)
     noted = Run.objects.filter(pk=run.pk)
-    if rows:
-        _inspect(run.endpoint, run, rows, may_stop=row.inspected == 0)
-        noted.update(inspecting=REVISION, inspected_through=rows[-1].version)
-    if len(rows) == CHUNK:
-        return _Step.CONTINUES
-    failpoint("inspected")
-    noted.update(inspected=REVISION, inspecting=0, inspected_through=0)
-    return _Step.COMPLETED
+    while True:
+        with transaction.atomic():
+            row = locked.filter(pk=run.pk, inspected__lt=REVISION).first()
+            if row is None:
+                return False
+            # An inspection that was begun with other rules starts again.
+            last = row.inspected_through if row.inspecting == REVISION else 0
+            rows = read_versions("v.run_id = %s AND v.id > %s", [run.pk, last], CHUNK)
+            if rows:
+                _inspect(run.endpoint, run, rows, may_stop=row.inspected == 0)
+                noted.update(inspecting=REVISION, inspected_through=rows[-1].version)
+            if len(rows) < CHUNK:
+                failpoint("inspected")
+                noted.update(inspected=REVISION, inspecting=0, inspected_through=0)
+                return True
+        if time.monotonic() > ends:
+            return False
 
 
 def inspect_version(version: ToolVersion) -> None:

@@ -2,7 +2,6 @@
 
 import math
 import time
-from typing import Any
 
 from django.db import connection, transaction
 
@@ -24,24 +23,30 @@ _PENDING = """
 
 
 def scan_pending(*, ends: float = math.inf) -> int:
-    """Scan the texts of tools with a new current version; return of how many.
+    """Scan the texts of tools with a new current version, in batches. Return the number of tools.
 
     ends: the time.monotonic() after which no batch starts. The next call continues. May run twice.
     """
     count, last = 0, 0
-    while rows := _pending(last):
-        _store([_scan(*row) for row in rows])
-        count, last = count + len(rows), rows[-1][0]
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(_PENDING, [last, BATCH])
+            scanned = [_scan(*row) for row in cursor.fetchall()]
+        if not scanned:
+            return count
+        with transaction.atomic():
+            # A translation that is written at this moment waits, and then finds these tools by their texts.
+            lock_translations()
+            ToolTexts.objects.bulk_create(
+                scanned,
+                update_conflicts=True,
+                unique_fields=["tool"],
+                update_fields=["version", "keys", "language"],
+            )
+            log_translated([texts.tool_id for texts in scanned])
+        count, last = count + len(scanned), scanned[-1].tool_id
         if time.monotonic() > ends:
-            break
-    return count
-
-
-def _pending(after: int) -> list[tuple[int, int, str]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_PENDING, [after, BATCH])
-        rows: list[Any] = cursor.fetchall()
-    return rows
+            return count
 
 
 def _scan(tool: int, version: int, signature: str) -> ToolTexts:
@@ -52,16 +57,3 @@ def _scan(tool: int, version: int, signature: str) -> ToolTexts:
         keys=sorted({tool_texts.key_of(text.digest) for text in texts}),
         language=detect_language(tool_texts.prose_of(texts)),
     )
-
-
-@transaction.atomic
-def _store(rows: list[ToolTexts]) -> None:
-    # A translation that is written at this moment waits, and then finds these tools by their texts.
-    lock_translations()
-    ToolTexts.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["tool"],
-        update_fields=["version", "keys", "language"],
-    )
-    log_translated([row.tool_id for row in rows])

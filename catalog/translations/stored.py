@@ -214,9 +214,13 @@ def _write_portion(
     """Store the rows that differ from the stored ones. Return the numbers of added and replaced rows."""
     lock_translations()
     stored = translations_of([row.digest for row in rows], language)
-    changed = [
-        row for row in rows if row.digest not in stored or (replaces and _differs(stored[row.digest], row))
-    ]
+    changed = []
+    for row in rows:
+        former = stored.get(row.digest)
+        if former is None or (
+            replaces and (former.text != row.text or (row.is_confirmed and not former.is_confirmed))
+        ):
+            changed.append(row)
     Translation.objects.bulk_create(
         changed,
         update_conflicts=True,
@@ -234,10 +238,6 @@ def _write_portion(
     log_texts(row.digest for row in changed)
     replaced = sum(row.digest in stored for row in changed)
     return len(changed) - replaced, replaced
-
-
-def _differs(stored: Translation, row: Translation) -> bool:
-    return stored.text != row.text or (row.is_confirmed and not stored.is_confirmed)
 
 
 def _audit_facts(translation: Translation) -> dict[str, Any]:

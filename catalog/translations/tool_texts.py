@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from django.utils.formats import number_format
@@ -68,23 +68,20 @@ def key_of(digest: str) -> int:
 
 def texts_of(signature: TextsOwner) -> list[ToolText]:
     """Return the texts in the order of pages, the first of those that are equal."""
+    members = [("description", "", signature.description)]
+    if signature.title != signature.name:
+        members.insert(0, ("title", "", signature.title))
+    for kind, parameters in (("input", signature.inputs), ("output", signature.outputs)):
+        for parameter in parameters:
+            if parameter.title != parameter.name:
+                members.append((f"{kind}_title", parameter.name, parameter.title))
+            members.append((kind, parameter.name, parameter.description))
     texts: dict[str, ToolText] = {}
-    for member, name, source in _members(signature):
+    for member, name, source in members:
         if len(texts) < MAX_TEXTS and 0 < len(source) <= MAX_SOURCE and _LETTER.search(source):
             text = ToolText(member, name, source, digest_of(source))
             texts.setdefault(text.digest, text)
     return list(texts.values())
-
-
-def _members(signature: TextsOwner) -> Iterator[tuple[str, str, str]]:
-    if signature.title != signature.name:
-        yield "title", "", signature.title
-    yield "description", "", signature.description
-    for kind, parameters in (("input", signature.inputs), ("output", signature.outputs)):
-        for parameter in parameters:
-            if parameter.title != parameter.name:
-                yield f"{kind}_title", parameter.name, parameter.title
-            yield kind, parameter.name, parameter.description
 
 
 def prose_of(texts: Iterable[ToolText]) -> str:

@@ -20,21 +20,19 @@ _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write_xliff(rows: list[FileRow], language: str) -> str:
-    units = "".join(_unit(row) for row in rows)
+    units = []
+    for row in rows:
+        state = "final" if row.is_confirmed else "translated" if row.translation else "initial"
+        target = f"<target>{_text(row.translation)}</target>" if row.translation else ""
+        name = quoteattr(_NO_XML.sub("\ufffd", row.position))
+        units.append(
+            f'<unit id="{row.digest}" name={name}><segment state="{state}">'
+            f"<source>{_text(row.source)}</source>{target}</segment></unit>\n"
+        )
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<xliff xmlns="{NAMESPACE}" version="2.0" srcLang="und" trgLang="{language}" xml:space="preserve">\n'
-        f'<file id="tools">\n{units}</file>\n</xliff>\n'
-    )
-
-
-def _unit(row: FileRow) -> str:
-    state = "final" if row.is_confirmed else "translated" if row.translation else "initial"
-    target = f"<target>{_text(row.translation)}</target>" if row.translation else ""
-    name = quoteattr(_NO_XML.sub("\ufffd", row.position))
-    return (
-        f'<unit id="{row.digest}" name={name}><segment state="{state}">'
-        f"<source>{_text(row.source)}</source>{target}</segment></unit>\n"
+        f'<file id="tools">\n{"".join(units)}</file>\n</xliff>\n'
     )
 
 

@@ -110,12 +110,8 @@ def widest(*scopes: str) -> str:
 
 def apart(work: Callable[[], Result]) -> Result:
     # Does it on a database connection of its own: the caller's may be in the middle of something.
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="token") as pool:
-        return pool.submit(_and_close, work).result()
-
-
-def _and_close(work: Callable[[], Result]) -> Result:
-    try:
-        return work()
-    finally:
-        connection.close()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="token") as thread:
+        try:
+            return thread.submit(work).result()
+        finally:
+            thread.submit(connection.close).result()
