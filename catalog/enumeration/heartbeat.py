@@ -52,22 +52,18 @@ class Heartbeat:
         try:
             while not self._done.wait(HEARTBEAT_SECONDS):
                 now = time.monotonic()
-                self.is_lost = not self._extend()
+                try:
+                    claimed = lease.claimed_run(self._run)
+                    is_mine = bool(claimed.update(lease_until=Now() + lease.LEASE, **self.progress))
+                    self.has_moved = not store.as_it_was_read(self._run).exists()
+                    self.is_lost = self.has_moved or not is_mine
+                except DatabaseError as exc:
+                    # Perhaps a short outage. The lease is valid until another worker has claimed the run.
+                    logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
+                    connection.close()
+                    self.is_lost = False
                 if now - stored >= STORE_SECONDS:
                     self._replies.store()
                     stored = now
         finally:
             connection.close()
-
-    def _extend(self) -> bool:
-        try:
-            is_mine = bool(
-                lease.claimed_run(self._run).update(lease_until=Now() + lease.LEASE, **self.progress)
-            )
-            self.has_moved = not store.as_it_was_read(self._run).exists()
-        except DatabaseError as exc:
-            # Perhaps a short outage. The lease is valid until another worker has claimed the run.
-            logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
-            connection.close()
-            return True
-        return is_mine and not self.has_moved

@@ -35,7 +35,6 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, printabl
 from protocols import base
 from protocols.list_pages import Item, ItemPage, UnreadableItemError
 from protocols.paging import PageGuard
-from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 
@@ -171,24 +170,7 @@ class _HistoryReader:
         # Appends missing versions, oldest first. Known labels with other bytes are drift.
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
-        stored = set(tool.versions.values_list("label", "digest"))
-        contents = self._stored_contents(
-            tool, [item for item in items if (item.label, item.digest) not in stored]
-        )
-        labels: Counter[str] = Counter()
-        staged: list[StagedTool] = []
-        for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
-            signature = None if (item.label, item.digest) in stored else self._decode_item(tool, item)
-            if (
-                signature is None
-                or (content := (item.label, self._content_digest(item.document or {}))) in contents
-            ):
-                continue
-            staged.append(staged_tool(tool.pk, item, signature, len(staged) + 1, labels[item.label]))
-            stored.add((item.label, item.digest))
-            contents.add(content)
-            labels[item.label] += 1
-        added = append_versions(staged)
+        added = append_versions(self._stage_missing(tool, items))
         rewritten = [version for version in added if version.rewrite]
         for version in rewritten:
             _raise_drift(tool, version)
@@ -199,11 +181,30 @@ class _HistoryReader:
             tool.versions_read_at = timezone.now()
         tool.save(update_fields=["version_count", "versions_read_at"])
 
-    def _stored_contents(self, tool: Tool, items: Sequence[Item]) -> set[tuple[str, str]]:
-        # The stored contents with the labels of these items, in any form.
-        same_label = tool.versions.filter(label__in=[item.label for item in items])
-        stored = same_label.values_list("label", "raw") if items else ()
-        return {(label, self._content_digest(parse_document(raw))) for label, raw in stored}
+    def _stage_missing(self, tool: Tool, items: Sequence[Item]) -> list[StagedTool]:
+        """Decode the versions that are not stored in any form, oldest first."""
+        stored = set(tool.versions.values_list("label", "digest"))
+        labels = {item.label for item in items if (item.label, item.digest) not in stored}
+        raws = tool.versions.filter(label__in=labels).values_list("label", "raw") if labels else ()
+        contents = {(label, self._content_digest(parse_document(raw))) for label, raw in raws}
+        counts: Counter[str] = Counter()
+        staged: list[StagedTool] = []
+        for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
+            document = item.document or {}
+            if (item.label, item.digest) in stored:
+                continue
+            try:
+                signature = self.protocol.read(document)
+            except UnreadableItemError as exc:
+                self._reject(tool, exc.reason, item.label)
+                continue
+            content = (item.label, self._content_digest(document))
+            if content not in contents:
+                staged.append(staged_tool(tool.pk, item, signature, len(staged) + 1, counts[item.label]))
+                stored.add((item.label, item.digest))
+                contents.add(content)
+                counts[item.label] += 1
+        return staged
 
     def _content_digest(self, document: dict[str, Any]) -> str:
         # "" for what cannot be read: it is neither held nor added.
@@ -211,13 +212,6 @@ class _HistoryReader:
             return self.protocol.content_digest(document)
         except UnreadableItemError:
             return ""
-
-    def _decode_item(self, tool: Tool, item: Item) -> Signature | None:
-        try:
-            return self.protocol.read(item.document or {})
-        except UnreadableItemError as exc:
-            self._reject(tool, exc.reason, item.label)
-            return None
 
     def _give_up(self, last: Tool) -> None:
         # A vendor that offers no history for several tools in a row offers none at all.

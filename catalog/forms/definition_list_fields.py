@@ -77,7 +77,11 @@ class DefinitionListForm(OperationForm):
             return strict_json.loads(text)
         except ProtocolViolationError as error:
             message = str(error).replace("The reply", "This")
-            raise invalid(text=_AT.sub(self._line_at, message)) from None
+            pasted = self.cleaned_data["text"]
+            message = _AT.sub(
+                lambda at: _("in line {number}").format(number=pasted[: int(at[1])].count("\n") + 1), message
+            )
+            raise invalid(text=message) from None
 
     def refuse_all(self, error: DomainError, document: Any) -> None:
         """Show the faults of an error by tool and line."""
@@ -102,10 +106,6 @@ class DefinitionListForm(OperationForm):
             PastedToolFault(index + 1, name_of(tools[index]), lines.get(index), member, message)
             for index, member, message in sorted(faults, key=lambda fault: fault[0])
         )
-
-    def _line_at(self, match: re.Match[str]) -> str:
-        before = self.cleaned_data["text"][: int(match[1])]
-        return _("in line {number}").format(number=before.count("\n") + 1)
 
 
 def name_of(tool: Any) -> str:

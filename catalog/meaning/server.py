@@ -185,13 +185,12 @@ def _needs_model(request: Request) -> bool:
     return False
 
 
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
-    os._exit(0)
-
-
 def main() -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    def end_with_parent() -> None:
+        sys.stdin.buffer.read()
+        os._exit(0)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
     directory = Path(sys.argv[1])
     model = find_model(sys.argv[2])
     server = MeaningServer(directory, model)

@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -44,21 +43,20 @@ def _rules() -> _Rules:
 
 def members_of(parameters: Iterable[Parameter]) -> list[SensitiveMember]:
     """Return the members of inputs or outputs, nested ones below their parents, up to MAX_MEMBERS."""
-    rows = (
-        SensitiveMember(pointers.join(steps), _reason(steps[-1], schema))
-        for parameter in parameters
-        for steps, schema in members.members_of(parameter.name, parameter.schema)
-    )
-    return list(islice(rows, MAX_MEMBERS))
-
-
-def _reason(name: str, schema: Any) -> str:
-    if members.is_write_only(schema):
-        return "writeOnly"
-    if formats := members.formats_of(schema).intersection(_rules().formats):
-        return f"format {min(formats)}"
-    words = f" {' '.join(_WORD.findall(name)).lower()} "
-    return next((f"name {rule}" for rule in _rules().names if f" {rule} " in words), "")
+    rows: list[SensitiveMember] = []
+    for parameter in parameters:
+        for steps, schema in members.members_of(parameter.name, parameter.schema):
+            if len(rows) == MAX_MEMBERS:
+                return rows
+            if members.is_write_only(schema):
+                reason = "writeOnly"
+            elif formats := members.formats_of(schema).intersection(_rules().formats):
+                reason = f"format {min(formats)}"
+            else:
+                words = f" {' '.join(_WORD.findall(steps[-1])).lower()} "
+                reason = next((f"name {rule}" for rule in _rules().names if f" {rule} " in words), "")
+            rows.append(SensitiveMember(pointers.join(steps), reason))
+    return rows
 
 
 def mask(value: Any, marked_members: Collection[str]) -> Any:
@@ -132,20 +130,18 @@ def _restore(value: Any, stored: Any, steps: tuple[str, ...]) -> Any:
         }
     if isinstance(value, list):
         items = stored if isinstance(stored, list) else []
-        return [
-            _restore(item, _stored_item(item, index, len(value), items), (*steps, str(index)))
-            for index, item in enumerate(value)
-        ]
+        # A longer list is matched by index alone, because each item is compared with all stored ones.
+        is_short = max(len(value), len(items)) <= MAX_MEMBERS
+        restored = []
+        for index, item in enumerate(value):
+            same = [row for row in items if _is_masked_form(item, row)] if is_short else []
+            if len(items) == len(value) and (not same or items[index] in same):
+                former = items[index]
+            else:
+                former = same[0] if same and all(row == same[0] for row in same) else msgspec.UNSET
+            restored.append(_restore(item, former, (*steps, str(index))))
+        return restored
     return value
-
-
-def _stored_item(item: Any, index: int, length: int, stored: list[Any]) -> Any:
-    # A longer list is matched by index alone, because each item is compared with all stored ones.
-    is_short = max(length, len(stored)) <= MAX_MEMBERS
-    same = [row for row in stored if _is_masked_form(item, row)] if is_short else []
-    if len(stored) == length and (not same or stored[index] in same):
-        return stored[index]
-    return same[0] if same and all(row == same[0] for row in same) else msgspec.UNSET
 
 
 def _is_masked_form(value: Any, stored: Any) -> bool:

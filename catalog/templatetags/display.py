@@ -4,7 +4,7 @@ import hashlib
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
 
@@ -222,19 +222,6 @@ def _stems_of(word: str) -> frozenset[str]:
     return frozenset(stem(ENGLISH, part) for part in parts(fold(word)))
 
 
-def _matched_words(text: str, stems: Set[str]) -> Iterator[tuple[int, int]]:
-    """Yield where the words with one of these stems begin and end, of `ListOrders` the part that has it."""
-    for word in _WORD.finditer(text):
-        if _stems_of(word.group()).isdisjoint(stems):
-            continue
-        inner = [
-            (word.start() + part.start(), word.start() + part.end())
-            for part in PART.finditer(word.group())
-            if not _stems_of(part.group()).isdisjoint(stems)
-        ]
-        yield from inner or [word.span()]
-
-
 @register.filter
 def shown_matched(text: str, matched_terms: Set[str]) -> SafeString:
     """The text as `shown` has it, with the words marked that have one of these stems."""
@@ -243,9 +230,18 @@ def shown_matched(text: str, matched_terms: Set[str]) -> SafeString:
     # Most texts hide nothing, and a list has 300 pieces of them.
     escape = shown if HIDDEN.search(text) else html.escape
     pieces, end = [], 0
-    for start, stop in _matched_words(text, matched_terms):
-        pieces += [escape(text[end:start]), f"<mark>{escape(text[start:stop])}</mark>"]
-        end = stop
+    for word in _WORD.finditer(text):
+        if _stems_of(word.group()).isdisjoint(matched_terms):
+            continue
+        # Of `ListOrders` the part that has the stem.
+        matched_parts = [
+            (word.start() + part.start(), word.start() + part.end())
+            for part in PART.finditer(word.group())
+            if not _stems_of(part.group()).isdisjoint(matched_terms)
+        ]
+        for start, stop in matched_parts or [word.span()]:
+            pieces += [escape(text[end:start]), f"<mark>{escape(text[start:stop])}</mark>"]
+            end = stop
     return mark_safe("".join([*pieces, escape(text[end:])]))  # noqa: S308 - every piece is escaped above
 
 

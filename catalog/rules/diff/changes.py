@@ -48,7 +48,8 @@ _CLASS_OF: dict[Effect, tuple[Class, dict[Kind, Class]]] = {
     "cosmetic": ("notice", {}),
 }
 
-# Arguments have to fit the new signature, and outputs have to fit the old one.
+# Arguments have to fit the new signature, and outputs have to fit the old one. Whether values still fit a
+# `changed` rule is undecided.
 _EFFECT_OF: dict[Side, dict[Kind, Effect]] = {
     "inputs": {
         "added": "compatible",
@@ -60,6 +61,7 @@ _EFFECT_OF: dict[Side, dict[Kind, Effect]] = {
         "widened": "compatible",
         "narrowed": "breaks_callers",
         "text": "text",
+        "changed": "widens_risk",
         "reordered": "cosmetic",
     },
     "outputs": {
@@ -72,6 +74,7 @@ _EFFECT_OF: dict[Side, dict[Kind, Effect]] = {
         "widened": "compatible",
         "narrowed": "compatible",
         "text": "text",
+        "changed": "widens_risk",
         "reordered": "cosmetic",
     },
 }

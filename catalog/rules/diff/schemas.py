@@ -165,11 +165,13 @@ class Comparer:
         if value_changes is not None:
             return [*changes, *value_changes, *texts]
         changes += listed_values.enum_changes(self.side, old, new, place)
-        changes += self._scalars(old, new, place, common)
+        changes += [
+            member_change(self.side, place.path(keyword), kind_of_rule, *values)
+            for keyword, kind_of_rule, *values in scalars.differences(old.schema, new.schema, common)
+        ]
         for compare_parts in (parts.property_changes, parts.other_changes, parts.prefix_changes):
             changes += compare_parts(self, old, new, place, common)
-        changes += [*self._conjuncts(old, new, place, common), *self._apart(old, new, place)]
-        changes += self._unions(old, new, place)
+        changes += [*self._conjuncts(old, new, place, common), *self._combinations(old, new, place)]
         return [*changes, *texts]
 
     def _type_changes(
@@ -189,13 +191,6 @@ class Comparer:
         if kind != _SAFE_KIND[self.side]:
             kind = "retyped"
         yield member_change(self.side, place.path("type"), kind, shown_type(old), shown_type(new))
-
-    def _scalars(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
-        for keyword, kind, before, after in scalars.differences(old.schema, new.schema, common):
-            if kind == "changed":
-                yield change(place.path(keyword), kind, "widens_risk", before, after)
-            else:
-                yield member_change(self.side, place.path(keyword), kind, before, after)
 
     def _conjuncts(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         """Yield the changes of rules that hold independently of each other."""
@@ -251,13 +246,12 @@ class Comparer:
             return
         kind: Kind = "changed" if before is not None and after is not None else "narrowed"
         kind = "widened" if after is None else kind
-        if kind == _SAFE_KIND[self.side]:
-            yield member_change(self.side, path, kind, before, after)
-        else:
-            yield change(path, "changed", "widens_risk", before, after)
+        yield member_change(
+            self.side, path, kind if kind == _SAFE_KIND[self.side] else "changed", before, after
+        )
 
-    def _apart(self, old: Level, new: Level, place: Place) -> Iterator[Change]:
-        """Yield the changes of schemas that no keyword could join with the level."""
+    def _combinations(self, old: Level, new: Level, place: Place) -> Iterator[Change]:
+        """Yield the changes of schemas that no keyword could join with the level, and those of unions."""
         before, after = list(old.apart), list(new.apart)
         for part in list(before) if max(len(before), len(after)) <= MAX_BRANCHES else ():
             equal = next(
@@ -271,14 +265,12 @@ class Comparer:
             yield from self.compare(before[0], after[0], place.to("allOf", "0"))
         elif before or after:
             yield from self.opaque_change(before or None, after or None, place.path("allOf"))
-
-    def _unions(self, old: Level, new: Level, place: Place) -> Iterator[Change]:
         for keyword in ("anyOf", "oneOf"):
-            before, after = old.schema.get(keyword), new.schema.get(keyword)
-            if before is not None and after is not None:
-                yield from unions.compare(self, before, after, keyword == "oneOf", place)
+            one, other = old.schema.get(keyword), new.schema.get(keyword)
+            if one is not None and other is not None:
+                yield from unions.compare(self, one, other, keyword == "oneOf", place)
             else:
-                yield from self.opaque_change(before, after, place.path(keyword))
+                yield from self.opaque_change(one, other, place.path(keyword))
 
     def _undecided_change(self, keyword: str, old: Schema, new: Schema, place: Place) -> Change:
         return change(place.path(keyword), "changed", "widens_risk", old.get(keyword), new.get(keyword))

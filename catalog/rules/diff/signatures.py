@@ -14,7 +14,7 @@ from core.content_cache import ContentCache, digest_once
 from core.schema.pointers import Steps
 from core.schema.types import is_equal
 from protocols import parameters as json_schema
-from protocols.signature import Annotations, Parameter, Requirements, Signature
+from protocols.signature import Annotations, Parameter, Signature
 
 # Each claim from the one that asks for the least caution to the one that asks for the most; no claim at all
 # is between the two.
@@ -93,21 +93,16 @@ def _tool(old: Signature, new: Signature) -> Iterator[Change]:
             is_left_out = after is None and before is _SAME_AS_ABSENT.get(member, ...)
             risk: Effect = "compatible" if is_left_out else "widens_risk"
             yield change(["annotations", member], "changed", risk, before, after)
-    yield from _requirements(old.requirements, new.requirements)
+    for member in ("scopes", "secrets"):
+        before, after = getattr(old.requirements, member), getattr(new.requirements, member)
+        if before != after:
+            verdict = _requirement_change(set(before), set(after))
+            yield change(["requirements", member], *verdict, list(before), list(after))
+    before, after = old.requirements.user, new.requirements.user
+    if before != after:
+        yield change(["requirements", "user"], *_requirement_change({before}, {after}), before, after)
     if not is_equal(old.rest, new.rest):
         yield change(["rest"], "changed", "cosmetic", old.rest, new.rest)
-
-
-def _requirements(old: Requirements, new: Requirements) -> Iterator[Change]:
-    for member in ("scopes", "secrets"):
-        before, after = getattr(old, member), getattr(new, member)
-        if before != after:
-            path = ["requirements", member]
-            yield change(path, *_requirement_change(set(before), set(after)), list(before), list(after))
-    if old.user != new.user:
-        yield change(
-            ["requirements", "user"], *_requirement_change({old.user}, {new.user}), old.user, new.user
-        )
 
 
 def _requirement_change(before: set[Any], after: set[Any]) -> tuple[Kind, Effect]:

@@ -33,14 +33,15 @@ _BLANK = re.compile(r"[ \t\r\n]+")
 
 def spell_out_hidden(text: str) -> str:
     """Return the text with every hidden character written out, so that it is safe in any message."""
-    return HIDDEN.sub(lambda run: _spelled_run(run.group()), text)
 
+    def spell_out(run: re.Match[str]) -> str:
+        if smuggled := decoded_tags(run.group()):
+            return f"[hidden: {smuggled}]"
+        names = "".join([f"[{name_of(character)}]" for character in run.group()[:MAX_NAMED]])
+        more_count = len(run.group()) - MAX_NAMED
+        return f"{names}[and {more_count} more]" if more_count > 0 else names
 
-def _spelled_run(run: str) -> str:
-    if smuggled := decoded_tags(run):
-        return f"[hidden: {smuggled}]"
-    names = "".join([f"[{name_of(character)}]" for character in run[:MAX_NAMED]])
-    return f"{names}[and {len(run) - MAX_NAMED} more]" if len(run) > MAX_NAMED else names
+    return HIDDEN.sub(spell_out, text)
 
 
 def excerpt(text: str, start: int, end: int) -> str:

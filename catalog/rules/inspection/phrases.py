@@ -130,7 +130,12 @@ LEAKS = {
 def clauses_of(phrases: Mapping[str, tuple[str, ...]]) -> tuple[Clause, ...]:
     clauses = []
     for phrase in chain.from_iterable(phrases.values()):
-        begins, *others = (_fold_words(choice.split("|")) for choice in phrase.split(" .. "))
+        folded = []
+        for choice in phrase.split(" .. "):
+            # Folded like texts. A capital letter may look like another letter than its lower-case form does.
+            cased = (form for word in choice.split("|") for form in (word, word.capitalize(), word.upper()))
+            folded.append(list(dict.fromkeys(fold_text(legible(form)).strip() for form in cased)))
+        begins, *others = folded
         # At the beginning of a word, in scripts with spaces between words.
         choices = (
             "|".join(rf"\b{re.escape(word)}" if word[0] <= "\u04ff" else re.escape(word) for word in choice)
@@ -138,11 +143,3 @@ def clauses_of(phrases: Mapping[str, tuple[str, ...]]) -> tuple[Clause, ...]:
         )
         clauses.append(clause(tuple(begins), "".join(f"{gap(40)}(?:{choice})" for choice in choices)))
     return tuple(clauses)
-
-
-def _fold_words(words: list[str]) -> list[str]:
-    """Fold each word with the rules for texts. A capital letter may look like another letter than its
-    lower-case form does.
-    """
-    cased = (form for word in words for form in (word, word.capitalize(), word.upper()))
-    return list(dict.fromkeys(fold_text(legible(form)).strip() for form in cased))
