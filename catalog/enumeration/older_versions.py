@@ -9,7 +9,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -23,7 +22,7 @@ from catalog import bounds, worker_audit
 from catalog.credentials import sessions
 from catalog.enumeration.merge import append_versions
 from catalog.enumeration.staging import StagedTool, staged_tool
-from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
+from catalog.models import Endpoint, Finding, Run, Tool
 from catalog.models.findings import Severity
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
@@ -58,14 +57,21 @@ def read_pending(endpoint_id: int, after: int = 0) -> int | None:
     One reader per endpoint at a time; a second one leaves at once.
     """
     endpoint = Endpoint.objects.select_related("credential", "vendor").get(pk=endpoint_id)
-    with _history_lease(endpoint_id) as is_reader:
-        if not is_reader or not endpoint.is_live:
-            return None
+    if not endpoint.is_live:
+        return None
+    leases = Endpoint.objects.filter(pk=endpoint_id)
+    is_free = Q(history_lease_until=None) | Q(history_lease_until__lt=Now())
+    if not leases.filter(is_free).update(history_lease_until=Now() + LEASE):
+        return None
+    lease_until = leases.values_list("history_lease_until", flat=True).get()
+    try:
         reader = _HistoryReader(endpoint)
         try:
             return reader.read_batch(after)
         finally:
             reader.store_notes()
+    finally:
+        leases.filter(history_lease_until=lease_until).update(history_lease_until=None)
 
 
 def read_all(endpoint_id: int) -> None:
@@ -83,21 +89,6 @@ def _pending(endpoint: Endpoint) -> QuerySet[Tool]:
         .filter(has_before)
         .order_by("pk")
     )
-
-
-@contextmanager
-def _history_lease(endpoint_id: int) -> Iterator[bool]:
-    """Yield whether this process is the one that reads older versions of the endpoint."""
-    endpoints = Endpoint.objects.filter(pk=endpoint_id)
-    is_free = Q(history_lease_until=None) | Q(history_lease_until__lt=Now())
-    if not endpoints.filter(is_free).update(history_lease_until=Now() + LEASE):
-        yield False
-        return
-    lease_until = endpoints.values_list("history_lease_until", flat=True).get()
-    try:
-        yield True
-    finally:
-        endpoints.filter(history_lease_until=lease_until).update(history_lease_until=None)
 
 
 class _HistoryReader:
@@ -172,8 +163,26 @@ class _HistoryReader:
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         added = append_versions(self._stage_missing(tool, items))
         rewritten = [version for version in added if version.rewrite]
-        for version in rewritten:
-            _raise_drift(tool, version)
+        if rewritten:
+            shown = f"of {_quoted_name(tool)} with other content than when we first read it."
+            Finding.objects.bulk_create(
+                [
+                    Finding(
+                        endpoint_id=tool.endpoint_id,
+                        tool=tool,
+                        version=version,
+                        against=tool.versions.filter(label=version.label).exclude(pk=version.pk).first(),
+                        code="DRIFT",
+                        severity=Severity.HIGH,
+                        subject=version.digest,
+                        message=f"The vendor's history shows version {version.label} {shown} Agents that "
+                        "pinned it keep their version.",
+                    )
+                    for version in rewritten
+                ],
+                ignore_conflicts=True,
+            )
+            outbox.review_waits(tool.endpoint_id)
         worker_audit.record_older_versions(tool, len(added))
         inspector.inspect_older(tool, added, {version.pk for version in rewritten})
         tool.version_count += len(added)
@@ -250,23 +259,3 @@ class _HistoryReader:
 
 def _quoted_name(tool: Tool) -> str:
     return f"“{printable(tool.name, 60)}”"
-
-
-def _raise_drift(tool: Tool, version: ToolVersion) -> None:
-    Finding.objects.bulk_create(
-        [
-            Finding(
-                endpoint_id=tool.endpoint_id,
-                tool=tool,
-                version=version,
-                against=tool.versions.filter(label=version.label).exclude(pk=version.pk).first(),
-                code="DRIFT",
-                severity=Severity.HIGH,
-                subject=version.digest,
-                message=f"The vendor's history shows version {version.label} of {_quoted_name(tool)} with "
-                "other content than when we first read it. Agents that pinned it keep their version.",
-            )
-        ],
-        ignore_conflicts=True,
-    )
-    outbox.review_waits(tool.endpoint_id)

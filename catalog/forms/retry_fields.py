@@ -31,25 +31,31 @@ class RetryForm(OperationForm):
         if below:
             for name, level in below.levels.items():
                 value = getattr(below.policy, name)
-                label = _(retries.WHENS[value]) if name == "retry" else str(value)
-                inherited[name] = f"{label}{' s' if 'seconds' in name else ''}, {_LEVELS[level]}"
+                words = _(retries.WHENS[value]) if name == "retry" else str(value)
+                inherited[name] = f"{words}{' s' if 'seconds' in name else ''}, {_LEVELS[level]}"
         empty = inherited.get("retry", _("As set by each endpoint"))
-        self.fields |= {
-            "retry": forms.ChoiceField(
-                choices=[("", empty), *((when, _(words)) for when, words in retries.WHENS.items())],
-                required=False,
-                label=_("Retry a failed call"),
-                initial=stated_policy.get("retry", ""),
-                help_text=_(
-                    "A retry is safe if the vendor rejected the call or reports that it failed, or if the "
-                    "tool only reads or is idempotent."
-                ),
+        self.fields["retry"] = forms.ChoiceField(
+            choices=[("", empty), *((when, _(words)) for when, words in retries.WHENS.items())],
+            required=False,
+            label=_("Retry a failed call"),
+            initial=stated_policy.get("retry", ""),
+            help_text=_(
+                "A retry is safe if the vendor rejected the call or reports that it failed, or if the "
+                "tool only reads or is idempotent."
             ),
-            **{
-                name: self._number_field(name, stated_policy.get(name), inherited.get(name))
-                for name in _NUMBERS
-            },
-        }
+        )
+        for name, (label, maximum) in _NUMBERS.items():
+            help_text = _("Empty: as set by each endpoint.")
+            if name in inherited:
+                help_text = _("Empty: {setting}.").format(setting=inherited[name])
+            self.fields[name] = forms.IntegerField(
+                min_value=1,
+                max_value=maximum,
+                required=False,
+                label=label,
+                initial=stated_policy.get(name),
+                help_text=help_text,
+            )
 
     def retry_fields(self) -> list[BoundField]:
         return [self[name] for name in retries.RetryPolicy.__struct_fields__]
@@ -62,17 +68,3 @@ class RetryForm(OperationForm):
 
     def field_for(self, path: str) -> str:
         return super().field_for(path.removeprefix("retry."))
-
-    @staticmethod
-    def _number_field(name: str, value: int | None, inherited_text: str | None) -> forms.IntegerField:
-        label, maximum = _NUMBERS[name]
-        return forms.IntegerField(
-            min_value=1,
-            max_value=maximum,
-            required=False,
-            label=label,
-            initial=value,
-            help_text=_("Empty: {setting}.").format(setting=inherited_text)
-            if inherited_text
-            else _("Empty: as set by each endpoint."),
-        )

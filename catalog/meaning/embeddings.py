@@ -123,8 +123,18 @@ class EmbeddingsEncoder(Encoder):
         if time.monotonic() < self._paused_until:
             raise EncoderError(self.trouble)
         inputs = [text[:MAX_LENGTH] or " " for text in texts]
+        key = settings.SEARCH_MEANING_KEY
         try:
-            reply = self._send(inputs)
+            with HttpSession(
+                self._address,
+                policy=policy_for(Door.EMBEDDINGS, AddressSource.DEPLOYMENT),
+                authorization={"Authorization": f"Bearer {key}"} if key else {},
+                secrets=(key,) if key else (),
+                limits=self.limits if len(texts) > 1 else replace(self.limits, backoff=()),
+            ) as session:
+                document = {"model": self._model, "input": inputs}
+                http_reply = session.post(PATH, json=document, is_repeatable=True)
+            reply = msgspec.convert(strict_json.require_json(http_reply), _EmbeddingsReply)
             # A reply costs money even if its vectors are of no use.
             sums = (len(inputs), sum(map(len, inputs)), reply.usage.total_tokens)
             self._use_store(lambda store: store.execute("INSERT INTO request VALUES (?, ?, ?)", sums))
@@ -135,20 +145,6 @@ class EmbeddingsEncoder(Encoder):
             raise self._note_failure(f"The reply has no vectors as OpenAI describes them: {error}") from error
         self._pause, self.trouble = FIRST_PAUSE, ""
         return vectors
-
-    def _send(self, texts: list[str]) -> _EmbeddingsReply:
-        key = settings.SEARCH_MEANING_KEY
-        limits = self.limits if len(texts) > 1 else replace(self.limits, backoff=())
-        with HttpSession(
-            self._address,
-            policy=policy_for(Door.EMBEDDINGS, AddressSource.DEPLOYMENT),
-            authorization={"Authorization": f"Bearer {key}"} if key else {},
-            secrets=(key,) if key else (),
-            limits=limits,
-        ) as session:
-            document = {"model": self._model, "input": texts}
-            reply = session.post(PATH, json=document, is_repeatable=True)
-            return msgspec.convert(strict_json.require_json(reply), _EmbeddingsReply)
 
     def _note_failure(self, message: str, seconds: float = 0.0) -> EncoderError:
         self._paused_until = time.monotonic() + min(max(self._pause, seconds), MAX_PAUSE)

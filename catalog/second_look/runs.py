@@ -194,9 +194,14 @@ def _due_looks() -> QuerySet[SecondLook]:
 
 def perform(endpoint_id: int) -> None:
     """Perform one look if it is due. Does nothing if another worker has claimed it or it is done."""
-    look = _claim(endpoint_id)
-    if look is None:
-        return
+    rows = SecondLook.objects.filter(pk=endpoint_id)
+    with transaction.atomic():
+        # The lock first, then the question: an answer from before the wait may be wrong after it.
+        is_locked = bool(rows.select_for_update(skip_locked=True).values_list("pk"))
+        if not is_locked or not _due_looks().filter(pk=endpoint_id):
+            return
+        rows.update(attempt=F("attempt") + 1, tries=F("tries") + 1, lease_until=Now() + LEASE)
+        look = rows.select_related("endpoint__vendor", "endpoint__credential", "requested_by").get()
     failpoint("look-claimed")
     with log_context.log_context(endpoint_id=endpoint_id):
         try:
@@ -211,18 +216,6 @@ def perform(endpoint_id: int) -> None:
             )
         except (ProtocolError, DomainError) as exc:
             _conclude(look, LookResult.FAILED, exc.message, AGAIN)
-
-
-@transaction.atomic
-def _claim(endpoint_id: int) -> SecondLook | None:
-    # The lock first, then the question: an answer from before the wait may be wrong after it.
-    rows = SecondLook.objects.filter(pk=endpoint_id)
-    if not rows.select_for_update(skip_locked=True).values_list("pk") or not _due_looks().filter(
-        pk=endpoint_id
-    ):
-        return None
-    rows.update(attempt=F("attempt") + 1, tries=F("tries") + 1, lease_until=Now() + LEASE)
-    return rows.select_related("endpoint__vendor", "endpoint__credential", "requested_by").get()
 
 
 def _claimed_row(look: SecondLook) -> QuerySet[SecondLook]:

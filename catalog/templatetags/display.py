@@ -209,7 +209,16 @@ def shown(text: object) -> SafeString:
         runs.append((runs.pop()[0] if runs and runs[-1][1] == start else start, stop))
     pieces, end = [], 0
     for start, stop in runs:
-        pieces += [_escaped(text[end:start]), _chip(text[start:stop])]
+        run = text[start:stop]
+        if smuggled := decoded_tags(run):
+            chip = format_html('<span class="hidden-char">{} {}</span>', _("hidden text:"), smuggled)
+        else:
+            names = " ".join(f"U+{ord(character):04X}" for character in run[:CHIP_LIMIT])
+            if (more := len(run) - CHIP_LIMIT) > 0:
+                names = _("{names} and {count} more").format(names=names, count=more)
+            title = unicodedata.name(run[0], "invisible character").lower()
+            chip = format_html('<span class="hidden-char" title="{}">{}</span>', title, names)
+        pieces += [_escaped(text[end:start]), chip]
         end = stop
     return mark_safe("".join([*pieces, _escaped(text[end:])]))  # noqa: S308 - every piece is escaped above
 
@@ -287,16 +296,6 @@ def reasons_found(reasons: Reasons | None) -> SafeString:
 @register.filter
 def without_markdown(text: str) -> str:
     return strip_markdown(text)
-
-
-def _chip(run: str) -> SafeString:
-    if smuggled := decoded_tags(run):
-        return format_html('<span class="hidden-char">{} {}</span>', _("hidden text:"), smuggled)
-    names = " ".join(f"U+{ord(character):04X}" for character in run[:CHIP_LIMIT])
-    if (more := len(run) - CHIP_LIMIT) > 0:
-        names = _("{names} and {count} more").format(names=names, count=more)
-    title = unicodedata.name(run[0], "invisible character").lower()
-    return format_html('<span class="hidden-char" title="{}">{}</span>', title, names)
 
 
 @register.filter

@@ -14,7 +14,7 @@ from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
 from core.outbound.policy import AddressSource, Door, policy_for
 from protocols.base import Protocol
-from protocols.list_pages import Item, ItemPage, NoKnownPages, UnreadableItemError, WantedCredential
+from protocols.list_pages import ItemPage, NoKnownPages, UnreadableItemError, WantedCredential
 from protocols.paging import note_on_ending
 
 # A preview needs only a sample. The enumeration has other limits.
@@ -128,31 +128,29 @@ class _Gathering:
         for rejected in page.rejected:
             self._reject(rejected.tool, rejected.reason)
         for item in page.items:
+            document = item.document or {}
             try:
-                self._take_item(item)
+                signature = self.protocol.read(document)
+                notes = self.protocol.notes(document, signature)
             except UnreadableItemError as error:
                 self._reject(item.tool_id, error.reason)
-
-    def _take_item(self, item: Item) -> None:
-        document = item.document or {}
-        signature = self.protocol.read(document)
-        tokens, kind = tokens_of(signature), self.protocol.kind_of(document)
-        self.preview.tools += 1
-        self.preview.tokens += tokens
-        for tag in dict.fromkeys(signature.tags):
-            self.tags[tag] += 1
-            self.tag_tokens[tag] += tokens
-        if kind:
-            self.kinds[kind] += 1
-            self.kind_tokens[kind] += tokens
-        scopes = (f"the scope {scope}" for scope in signature.requirements.scopes)
-        self.needs.update(dict.fromkeys([*signature.requirements.secrets, *scopes]).keys())
-        for note in (*item.notes, *self.protocol.notes(document, signature)):
-            self._note(note.code, note.message)
-        if len(self.preview.first) < NAMES_SHOWN:
-            self.preview.first.append(
-                PreviewedTool(item.tool_id, signature.name, signature.title, kind, tokens)
-            )
+                continue
+            tokens, kind = tokens_of(signature), self.protocol.kind_of(document)
+            self.preview.tools += 1
+            self.preview.tokens += tokens
+            for tag in dict.fromkeys(signature.tags):
+                self.tags[tag] += 1
+                self.tag_tokens[tag] += tokens
+            if kind:
+                self.kinds[kind] += 1
+                self.kind_tokens[kind] += tokens
+            scopes = (f"the scope {scope}" for scope in signature.requirements.scopes)
+            self.needs.update(dict.fromkeys([*signature.requirements.secrets, *scopes]).keys())
+            for note in (*item.notes, *notes):
+                self._note(note.code, note.message)
+            if len(self.preview.first) < NAMES_SHOWN:
+                names = (item.tool_id, signature.name, signature.title)
+                self.preview.first.append(PreviewedTool(*names, kind, tokens))
 
     def _note(self, code: str, message: str) -> None:
         notes_of_code = self.notes.setdefault(code, {"code": code, "message": message, "count": 0})

@@ -11,10 +11,12 @@ from django.utils.translation import ngettext
 
 import protocols
 from catalog.forms import ConnectForm
+from catalog.models import VendorRequest
 from catalog.vendors import detection_jobs
 from catalog.vendors.detection import Detection
 from catalog.vendors.detection_jobs import Job
 from catalog.views import offers
+from catalog.views.asked import number
 from people.permissions import person
 
 NAME = "detection"
@@ -50,11 +52,22 @@ def context_of(request: HttpRequest, job: Job | None) -> dict[str, Any]:
 
 
 def initial_of(request: HttpRequest, job: Job | None) -> dict[str, Any]:
-    """Return the values of the form that were detected."""
+    """Return the values of the form: those of the vendor or the vendor request that the address of the page
+    names, and those that were detected.
+    """
+    values: dict[str, Any] = {"vendor": request.GET.get("vendor", "")}
+    if request_id := number(request.GET.get("request", "")):
+        values["vendor_request"] = request_id
+        if vendor_request := VendorRequest.objects.filter(pk=request_id).first():
+            values |= {
+                "vendor_name": vendor_request.vendor_name,
+                "protocol": vendor_request.protocol,
+                "url": vendor_request.url,
+            }
     if job is None or job.result is None:
-        return {"url": job.address} if job else {}
+        return values | ({"url": job.address} if job else {})
     detected = job.result
-    values: dict[str, Any] = {NAME: _id_of(request), "url": detected.address}
+    values |= {NAME: _id_of(request), "url": detected.address}
     values["vendor_name"] = detected.name or (urlsplit(detected.address).hostname or "")
     if protocol := detected.protocol or next(iter(detected.possible), ""):
         values["protocol"] = protocol

@@ -22,7 +22,7 @@ from catalog.credentials.oauth.clients import RegisteredClient
 from catalog.enumeration import pace
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.forms.client_fields import ClientForm
-from catalog.models import Credential, Endpoint, Vendor, VendorRequest
+from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import RunStatus
 from catalog.models.vendors import OAuthKind
 from catalog.search.progress import progress_of
@@ -32,7 +32,6 @@ from catalog.vendors import charts, onboarding
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors.detection_jobs import Job
 from catalog.views import detections, offers
-from catalog.views.asked import number
 from catalog.views.credentials import refuse
 from core.errors import DomainError
 from core.outbound.addresses import in_ascii
@@ -131,7 +130,7 @@ def _filled_forms(
                 data["vendor_name"] = urlsplit(request.POST.get("url", "")).hostname or ""
         if offers.decides_kind(request, offer):
             data["secret"] = ""  # the server issues it, or there is none
-    initial = _requested_values(request) | detections.initial_of(request, job)
+    initial = detections.initial_of(request, job)
     form = ConnectForm(data, request.FILES or None, initial=initial)
     client = ClientForm(data if form.is_oauth else None, prefix="client")
     if offer and form.is_oauth:
@@ -140,20 +139,6 @@ def _filled_forms(
     elif ENTER in request.POST:
         form.fields["secret"].widget.attrs["autofocus"] = True
     return form, client
-
-
-def _requested_values(request: HttpRequest) -> dict[str, Any]:
-    """Return the values of the vendor or the vendor request that the address of the page names."""
-    initial: dict[str, Any] = {"vendor": request.GET.get("vendor", "")}
-    if request_id := number(request.GET.get("request", "")):
-        initial["vendor_request"] = request_id
-        if vendor_request := VendorRequest.objects.filter(pk=request_id).first():
-            initial |= {
-                "vendor_name": vendor_request.vendor_name,
-                "protocol": vendor_request.protocol,
-                "url": vendor_request.url,
-            }
-    return initial
 
 
 def _kind_for(request: HttpRequest, offer: dict[str, Any]) -> str:

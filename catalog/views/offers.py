@@ -82,7 +82,7 @@ def offers_of(request: HttpRequest, discovery: Discovery, *, may_sign_in: bool =
 
 
 def accepted_offer(request: HttpRequest) -> dict[str, Any]:
-    """Return the chosen offer, as `_offer` wrote it into the page. It is validated like entered values."""
+    """Return the chosen offer, as `offers_of` wrote it into the page. It is validated like entered values."""
     name = next((name for name in TAKES if name in request.POST), "")
     try:
         values = strict_json.loads(request.POST.get(name, "").encode())

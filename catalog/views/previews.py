@@ -66,38 +66,33 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
     context |= form.vendor_request_context() | detections.layout_of(request, job, form)
     if form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            context |= _preview_context(request, form, client)
+            values, credential = form.cleaned_data, chosen_credential(form)
+            if values["credential"] == NEW:
+                credential = credential_operations.draft_credential(
+                    name="new", **stated_credential(form, client)
+                )
+            draft = vendor_operations.draft_endpoint(
+                protocol=values["protocol"],
+                url=values["url"],
+                credential=credential,
+                settings=form.settings(),
+                **form.reach(),
+            )
+            preview = previews.preview(draft)
+            wants_sign_in = preview.error is not None and preview.error["code"] == "AUTH"
+            context |= {
+                "preview": preview,
+                "wanted": preview.wanted,
+                "wants_sign_in": wants_sign_in,
+                "already": already(draft.protocol, draft.url),
+            }
+            if wants_sign_in:
+                context |= offers.look(request, draft.credential_url, preview.challenge)
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
     context["refused"] = [*_error_sentences(form), *(_error_sentences(client) if form.is_oauth else [])]
     template = "_preview.html" if "HX-Request" in request.headers else "endpoint_new.html"
     return render(request, f"catalog/{template}", context)
-
-
-def _preview_context(request: HttpRequest, form: PreviewForm, client: ClientForm) -> dict[str, Any]:
-    """Return the preview, or the credential that the vendor requires."""
-    values, credential = form.cleaned_data, chosen_credential(form)
-    if values["credential"] == NEW:
-        stated = stated_credential(form, client)
-        credential = credential_operations.draft_credential(name="new", **stated)
-    draft = vendor_operations.draft_endpoint(
-        protocol=values["protocol"],
-        url=values["url"],
-        credential=credential,
-        settings=form.settings(),
-        **form.reach(),
-    )
-    preview = previews.preview(draft)
-    wants_sign_in = preview.error is not None and preview.error["code"] == "AUTH"
-    sign_in_offers = offers.look(request, draft.credential_url, preview.challenge) if wants_sign_in else {}
-    existing = {"already": already(draft.protocol, draft.url)}
-    return {
-        "preview": preview,
-        "wanted": preview.wanted,
-        "wants_sign_in": wants_sign_in,
-        **existing,
-        **sign_in_offers,
-    }
 
 
 @requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)

@@ -104,9 +104,8 @@ def context(parameters: QueryDict, inbox_filter: InboxFilter) -> dict[str, Any]:
     is_open = inbox_filter.state == FindingState.OPEN
     waiting = inbox.waiting() if is_open else Waiting(names=inbox.vendors())
     total = waiting.total(inbox_filter)
-    item = number(parameters.get("item", ""))
     page = _page(waiting, inbox_filter, parameters, total)
-    finding, position = _select_finding(item, page, is_last=parameters.get("item") == "last")
+
     here = address(inbox_filter, page.number)
     return {
         "asked": inbox_filter,
@@ -128,10 +127,8 @@ def context(parameters: QueryDict, inbox_filter: InboxFilter) -> dict[str, Any]:
             "previous": address(inbox_filter, page.number - 1) if page.number > 1 else "",
             "next": address(inbox_filter, page.number + 1) if page.has_next else "",
         },
-        "chosen": finding,
         "is_opened": "item" in parameters,
-        "position": None if position is None else page.first + position,
-        **_neighbours(inbox_filter, page, position),
+        **_describe_chosen(inbox_filter, page, parameters),
     }
 
 
@@ -151,24 +148,21 @@ def _page(waiting: Waiting, inbox_filter: InboxFilter, parameters: QueryDict, to
     return FindingPage(inbox.rows(keys), page_number, page_number < last)
 
 
-def _select_finding(pk: int, page: FindingPage, *, is_last: bool) -> tuple[Finding | None, int | None]:
-    # The finding next to the list and its position: the one in the address, or the first.
-    if is_last and page.rows:
-        return page.rows[-1], len(page.rows) - 1
-    for position, row in enumerate(page.rows):
-        if row.pk == pk:
-            return row, position
-    # Linked to from elsewhere, or decided meanwhile.
-    if pk and (rows := inbox.rows([pk])):
-        return rows[0], None
-    return (page.rows[0], 0) if page.rows else (None, None)
+def _describe_chosen(inbox_filter: InboxFilter, page: FindingPage, parameters: QueryDict) -> dict[str, Any]:
+    """Return the finding next to the list: the one in the address, or the first.
 
-
-def _neighbours(inbox_filter: InboxFilter, page: FindingPage, position: int | None) -> dict[str, Any]:
-    # The targets of the keyboard shortcuts. `neighbours` are shown after a decision.
-    if position is None:
-        return {}
-    rows, here = page.rows, page.number
+    Also the targets of the keyboard shortcuts. `beside` is shown after a decision.
+    """
+    rows, here, item = page.rows, page.number, parameters.get("item", "")
+    pk = number(item)
+    positions = {row.pk: position for position, row in enumerate(rows)}
+    position = len(rows) - 1 if item == "last" else positions.get(pk, -1)
+    if position < 0:
+        # Linked to from elsewhere, or decided meanwhile.
+        others = inbox.rows([pk]) if pk else []
+        if others or not rows:
+            return {"chosen": others[0] if others else None, "position": None}
+        position = 0
     up = address(inbox_filter, here, item=rows[position - 1].pk) if position else ""
     down = address(inbox_filter, here, item=rows[position + 1].pk) if position + 1 < len(rows) else ""
     if not position and here > 1:
@@ -177,6 +171,8 @@ def _neighbours(inbox_filter: InboxFilter, page: FindingPage, position: int | No
         down = address(inbox_filter, here + 1)
     neighbours = rows[position + 1 : position + 2] or rows[max(0, position - 1) : position]
     return {
+        "chosen": rows[position],
+        "position": page.first + position,
         "up": up,
         "down": down,
         "up_leaves": not position,

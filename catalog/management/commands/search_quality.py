@@ -37,9 +37,13 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
     def handle(self, *, file: list[Path], part: str | None, misses: bool, **options: Any) -> None:
-        questions = [
-            measured for path in file for measured in _read_questions(path) if part in (None, measured.part)
-        ]
+        questions: list[KnownQuestion] = []
+        for path in file:
+            try:
+                questions += quality.parse(path.read_text(encoding="utf-8").splitlines())
+            except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+                raise CommandError(f"{path} cannot be read as questions. {error}") from error
+        questions = [question for question in questions if part in (None, question.part)]
         rows = Tool.objects.filter(status=ToolStatus.ACTIVE)
         columns = rows.values_list("id", "tool_id", "name", "endpoint__vendor__slug")
         answers = quality.resolve_answers(questions, starmap(KnownTool, columns.iterator(5_000)))
@@ -77,13 +81,6 @@ class Command(BaseCommand):
                 self.stdout.write(
                     f"{asked_question.question.set}: {asked_question.question.q} ({mark}) -> {first_names}"
                 )
-
-
-def _read_questions(path: Path) -> list[KnownQuestion]:
-    try:
-        return quality.parse(path.read_text(encoding="utf-8").splitlines())
-    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise CommandError(f"{path} cannot be read as questions. {error}") from error
 
 
 def _ask(question: KnownQuestion, grades: dict[int, int]) -> AskedQuestion:
