@@ -48,7 +48,19 @@ def parts(tool: object, places: ToolPaths, wire: Wire) -> list[ToolPart]:
     sizes: list[tuple[Kind, str, int]] = [("name", "", _size(value_at(tool, places.name)))]
     if (description := value_at(tool, places.description)) is not None:
         sizes.append(("description", "", _size(description)))
-    sizes += [("input", name, size) for name, size in _inputs(value_at(tool, places.inputs), wire)]
+    exported_inputs = value_at(tool, places.inputs)
+    if isinstance(exported_inputs, list):
+        sizes += [("input", parameter["name"], _size(parameter)) for parameter in exported_inputs]
+    else:
+        properties = spelling.properties_of(exported_inputs)
+        if wire.whole and wire.whole not in wire.inputs:
+            # All inputs went below one that the vendor does not know.
+            properties = spelling.properties_of(properties.get(wire.whole))
+        sizes += [
+            ("input", name, _size(name) + 1 + _size(schema))
+            for name, schema in properties.items()
+            if name in wire.inputs
+        ]
     if places.outputs is not None and (outputs := value_at(tool, places.outputs)) is not None:
         sizes.append(("outputs", "", _size(outputs)))
     sizes.append(("rest", "", _size(tool) - sum(size for _, _, size in sizes)))
@@ -60,18 +72,6 @@ def parts(tool: object, places: ToolPaths, wire: Wire) -> list[ToolPart]:
         )
         size_before += size
     return parts_of_tool
-
-
-def _inputs(exported_inputs: Any, wire: Wire) -> list[tuple[str, int]]:
-    if isinstance(exported_inputs, list):
-        return [(parameter["name"], _size(parameter)) for parameter in exported_inputs]
-    properties = spelling.properties_of(exported_inputs)
-    if wire.whole and wire.whole not in wire.inputs:
-        # All inputs went below one that the vendor does not know.
-        properties = spelling.properties_of(properties.get(wire.whole))
-    return [
-        (name, _size(name) + 1 + _size(schema)) for name, schema in properties.items() if name in wire.inputs
-    ]
 
 
 def _size(value: object) -> int:

@@ -40,29 +40,24 @@ def rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
     be rewritten or left out."""
 
     def rewrite_once() -> tuple[dict[str, Any], Rewritten]:
-        rewritten = _rewrite(schema, contract)
-        return rewritten.schema, rewritten._replace(schema={})
+        broken = {
+            breach.rule.refuses
+            for breach in judge.broken_rules(schema, contract)
+            if breach.rule.effect in ("rewritten", "left_out")
+        }
+        if not broken & _REWRITERS.keys():
+            return schema, Rewritten({})
+        editor = _Editor(copy.deepcopy(schema))
+        for refuses, rewriter in _REWRITERS.items():
+            # One repair may uncover the next fault: a copied target has references of its own.
+            rule = contract.rule(refuses)
+            if rule and rule.effect in ("rewritten", "left_out") and judge.is_broken(editor.schema, rule):
+                rewriter(editor, rule)
+        return editor.schema, Rewritten({}, frozenset(editor.keywords), editor.is_cut)
 
     rules = [judge.criteria_of(rule) for rule in contract.rules if rule.effect in ("rewritten", "left_out")]
     rewritten_schema, rewritten = _rewritten.get((digest(schema), repr(rules)), rewrite_once)
     return rewritten._replace(schema=rewritten_schema)
-
-
-def _rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
-    broken = {
-        breach.rule.refuses
-        for breach in judge.broken_rules(schema, contract)
-        if breach.rule.effect in ("rewritten", "left_out")
-    }
-    if not broken & _REWRITERS.keys():
-        return Rewritten(schema)
-    editor = _Editor(copy.deepcopy(schema))
-    for refuses, rewriter in _REWRITERS.items():
-        # One repair may uncover the next fault: a copied target has references of its own.
-        rule = contract.rule(refuses)
-        if rule and rule.effect in ("rewritten", "left_out") and judge.is_broken(editor.schema, rule):
-            rewriter(editor, rule)
-    return Rewritten(editor.schema, frozenset(editor.keywords), editor.is_cut)
 
 
 def may_be_rewritten(schema: object) -> bool:

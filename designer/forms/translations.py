@@ -63,36 +63,31 @@ class TranslationsForm(OperationForm):
         """Store the changed translations, all or none. Return whether everything was valid."""
         with transaction.atomic():
             for text in self.texts:
+                digest = text.text.digest
+                edited = self.cleaned_data[digest].replace("\r\n", "\n")
+                state = self.states[digest]
+                is_unchanged = edit_conflicts.etag({"text": edited}) == state
+                if is_unchanged and f"confirm-{digest}" not in self.data:
+                    continue
+                translation = {"language": self.language, "digest": digest, "expected": state}
                 try:
-                    self._save_text(text, actor=actor, tool=tool)
+                    stored.find_text(tool, digest)
+                    if edited:
+                        stored.write_translation(actor=actor, text=edited, **translation)
+                    else:
+                        stored.remove_translation(actor=actor, **translation)
                 except LateEditError as error:
                     self.late = error
-                    self.states[text.text.digest] = error.state
-                    stored_text = error.differences[0].theirs
-                    sentence = _("{user} saved “{text}” meanwhile. Save again to replace it.").format(
-                        user=error.who, text=stored_text
+                    self.states[digest] = error.state
+                    message = _("{user} saved “{text}” meanwhile. Save again to replace it.").format(
+                        user=error.who, text=error.differences[0].theirs
                     )
-                    self.add_error(text.text.digest, sentence)
+                    self.add_error(digest, message)
                 except DomainError as error:
-                    self.add_error(text.text.digest, next(iter(error.fields.values()), error.message))
+                    self.add_error(digest, next(iter(error.fields.values()), error.message))
             if self.errors:
                 transaction.set_rollback(True)
         return not self.errors
-
-    def _save_text(self, text: TranslatedText, *, actor: User, tool: Tool) -> None:
-        digest = text.text.digest
-        edited = self.cleaned_data[digest].replace("\r\n", "\n")
-        state = self.states[digest]
-        is_unchanged = edit_conflicts.etag({"text": edited}) == state
-        if is_unchanged and f"confirm-{digest}" not in self.data:
-            return
-        stored.find_text(tool, digest)
-        if edited:
-            stored.write_translation(
-                actor=actor, language=self.language, digest=digest, text=edited, expected=state
-            )
-        else:
-            stored.remove_translation(actor=actor, language=self.language, digest=digest, expected=state)
 
 
 def vendor_choices() -> list[tuple[str, str]]:

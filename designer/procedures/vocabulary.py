@@ -102,23 +102,20 @@ def gone_agents(
         return {}
     teams = dict(Agent.objects.filter(pk__in=agent_ids).values_list("pk", "team_id"))
     agent_by_id = {row.pk: row for row in Agent.objects.filter(pk__in=all_ids).select_related("transfer")}
+    known_by_id: dict[int, KnownAgent] = {}
+    for pk, agent in agent_by_id.items():
+        transfer = getattr(agent, "transfer", None)
+        state: AgentState = "removed" if agent.removed_at else "archived" if agent.archived_at else "moved"
+        # The transfer of a moved agent is named among other tools now.
+        name = transfer.name if transfer and state == "archived" else transfers.default_name(agent)
+        known_by_id[pk] = KnownAgent(id=pk, name=name, title=agent.name, state=state)
     # A user may enter any id, and not every reader may see other teams' agents.
     return {
         pk: tuple(
-            _describe_gone(agent_by_id[key])
-            for key in ids
-            if key in agent_by_id and agent_by_id[key].team_id == teams[pk]
+            known_by_id[key] for key in ids if key in known_by_id and agent_by_id[key].team_id == teams[pk]
         )
         for pk, ids in agent_ids.items()
     }
-
-
-def _describe_gone(agent: Agent) -> KnownAgent:
-    transfer = getattr(agent, "transfer", None)
-    state: AgentState = "removed" if agent.removed_at else "archived" if agent.archived_at else "moved"
-    # The transfer of a moved agent is named among other tools now.
-    name = transfer.name if transfer and state == "archived" else transfers.default_name(agent)
-    return KnownAgent(id=agent.pk, name=name, title=agent.name, state=state)
 
 
 _known_tools: ObjectCache[VocabularyTool] = ObjectCache()

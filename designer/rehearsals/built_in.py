@@ -3,6 +3,7 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -31,33 +32,29 @@ def choose(
 ) -> list[SentenceResult]:
     index = InMemoryIndex([as_shown(tool) for tool in tools], stems)
     by_name = {tool.name: tool for tool in tools}
-    return [_rank_tools(sentence, by_name, index.scores(sentence.says)) for sentence in sentences]
-
-
-def _rank_tools(
-    sentence: Sentence, tools: Mapping[str, Effective], scores: Sequence[float]
-) -> SentenceResult:
-    score_by_tool = dict(zip(tools, scores, strict=True))
-    expected_score = score_by_tool.get(sentence.expected, 0.0)
-    rivals = [(score, name) for name, score in score_by_tool.items() if score and name != sentence.expected]
-    # Rivals with equal scores: the first by name.
-    rival_score, rival = max(rivals, key=lambda score_and_name: score_and_name[0], default=(0.0, ""))
-    # A tool has to be ahead to be chosen: of two with equal scores, a model may choose either.
-    chosen_tool = sentence.expected if expected_score > rival_score else rival
-    input_answers = (
-        inputs.check_inputs(sentence.says, sentence.inputs, tools[sentence.expected])
-        if expected_score > rival_score
-        else ()
-    )
-    return SentenceResult(
-        rehearsal=sentence.id,
-        says=sentence.says,
-        expected=sentence.expected,
-        chosen=chosen_tool,
-        margin=round((expected_score - rival_score) / max(expected_score, rival_score), 3)
-        if expected_score or rival_score
-        else 0.0,
-        choices={chosen_tool: 1},
-        inputs=input_answers,
-        message=sentence.explain_miss(chosen_tool, none="No tool matches this phrase."),
-    )
+    results = []
+    for sentence in sentences:
+        scores = dict(zip(by_name, index.scores(sentence.says), strict=True))
+        expected_score = scores.get(sentence.expected, 0.0)
+        rivals = [(score, name) for name, score in scores.items() if score and name != sentence.expected]
+        # Rivals with equal scores: the first by name.
+        rival_score, rival = max(rivals, key=itemgetter(0), default=(0.0, ""))
+        # A tool has to be ahead to be chosen: of two with equal scores, a model may choose either.
+        is_ahead = expected_score > rival_score
+        chosen_tool = sentence.expected if is_ahead else rival
+        best_score = max(expected_score, rival_score)
+        results.append(
+            SentenceResult(
+                rehearsal=sentence.id,
+                says=sentence.says,
+                expected=sentence.expected,
+                chosen=chosen_tool,
+                margin=round((expected_score - rival_score) / best_score, 3) if best_score else 0.0,
+                choices={chosen_tool: 1},
+                inputs=inputs.check_inputs(sentence.says, sentence.inputs, by_name[chosen_tool])
+                if is_ahead
+                else (),
+                message=sentence.explain_miss(chosen_tool, none="No tool matches this phrase."),
+            )
+        )
+    return results

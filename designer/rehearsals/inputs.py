@@ -46,24 +46,19 @@ def check_inputs(sentence: str, expected: Mapping[str, Any], tool: Effective) ->
     """Check the expected values, by the input names that a model sees."""
     parameters = {tool_input.shown_name: tool_input.parameter for tool_input in tool.inputs}
     parameters |= {tool_input.alias: tool_input.parameter for tool_input in tool.inputs}
-    return tuple(
-        _check_input(sentence, name, value, tool.name, parameters.get(name))
-        for name, value in sorted(expected.items())
-    )
-
-
-def _check_input(sentence: str, name: str, value: Any, tool: str, parameter: Parameter | None) -> InputAnswer:
-    if parameter is None:
-        message = f"“{tool}” has no input “{name}”."
-    elif parameter.type == "enum" and value not in [
-        allowed_value.name for allowed_value in parameter.allowed_values
-    ]:
-        message = f"“{name}” does not accept “{value}”."
-    elif not contains_value(sentence, value, parameter):
-        message = f"The phrase does not contain “{value}” for “{name}”."
-    else:
-        message = ""
-    return InputAnswer(name=name, expected=value, right=not message, message=message)
+    answers = []
+    for name, value in sorted(expected.items()):
+        parameter = parameters.get(name)
+        if parameter is None:
+            message = f"“{tool.name}” has no input “{name}”."
+        elif parameter.type == "enum" and value not in [allowed.name for allowed in parameter.allowed_values]:
+            message = f"“{name}” does not accept “{value}”."
+        elif not contains_value(sentence, value, parameter):
+            message = f"The phrase does not contain “{value}” for “{name}”."
+        else:
+            message = ""
+        answers.append(InputAnswer(name=name, expected=value, right=not message, message=message))
+    return tuple(answers)
 
 
 def contains_value(sentence: str, value: Any, parameter: Parameter) -> bool:

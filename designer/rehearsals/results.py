@@ -86,18 +86,15 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> Wording:
-        return Wording(self._template, {"says": self.says, "chosen": self.chosen, "expected": self.expected})
-
-    @property
-    def _template(self) -> str:
         if self.chosen == self.expected:
-            return _("“{says}”: the inputs differ from those expected.")
-        match bool(self.chosen), bool(self.expected):
-            case True, True:
-                return _("“{says}”: “{chosen}” is chosen in place of “{expected}”.")
-            case True, False:
-                return _("“{says}”: “{chosen}” is chosen, because the expected tool was removed.")
-        return _("“{says}”: no tool is chosen in place of “{expected}”.")
+            template = _("“{says}”: the inputs differ from those expected.")
+        elif self.chosen and self.expected:
+            template = _("“{says}”: “{chosen}” is chosen in place of “{expected}”.")
+        elif self.chosen:
+            template = _("“{says}”: “{chosen}” is chosen, because the expected tool was removed.")
+        else:
+            template = _("“{says}”: no tool is chosen in place of “{expected}”.")
+        return Wording(template, {"says": self.says, "chosen": self.chosen, "expected": self.expected})
 
 
 @dataclass(frozen=True, slots=True)

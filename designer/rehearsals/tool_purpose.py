@@ -161,23 +161,13 @@ class Purpose:
 
 def words_of(signatures: Iterable[Signature]) -> set[str]:
     """Return the words whose stems `purpose` needs."""
-    text_words = {
-        word for signature in signatures for text in _texts(signature) for word in words.words(text)
-    }
+    text_words: set[str] = set()
+    for signature in signatures:
+        description, contrast = _split_description(signature.description)
+        texts = [signature.name, signature.title, description[:_MAX_LENGTH], contrast]
+        texts += [*_LIMIT.findall(description), *_members(signature)]
+        text_words.update(word for text in texts for word in words.words(text))
     return text_words | ACTION_OF.keys() | THING_OF.keys() | set(THING_OF.values())
-
-
-def _texts(signature: Signature) -> list[str]:
-    description, contrast = _split_description(signature.description)
-    limits = _LIMIT.findall(description)
-    return [
-        signature.name,
-        signature.title,
-        description[:_MAX_LENGTH],
-        contrast,
-        *limits,
-        *_members(signature),
-    ]
 
 
 def _members(signature: Signature) -> list[str]:

@@ -142,21 +142,20 @@ def summary(agent: Agent) -> DraftSummary:
     newest = channels.newest_release(agent)
     against = live or newest
     old = release_document.decode(against.document) if against else None
+    promotable = None
+    # A channel cannot point to a retired release.
+    if newest and newest != live and not Retirement.objects.filter(release=newest).exists():
+        is_same = composition.is_same(draft, release_document.decode(newest.document))
+        if is_same and not binding_snapshots.list_moved_bindings(agent.pk, newest, draft):
+            promotable = newest
     return DraftSummary(
         changes=diff.compare_releases(old, draft).count,
         tokens=_size(draft) - (_size(old) if old else 0),
         against=against,
         live=live,
-        promotable=newest if newest and newest != live and _can_promote(agent, draft, newest) else None,
+        promotable=promotable,
         bindings=binding_snapshots.list_moved_bindings(agent.pk, against, draft),
     )
-
-
-def _can_promote(agent: Agent, draft: ReleaseDocument, release: Release) -> bool:
-    if Retirement.objects.filter(release=release).exists():
-        return False  # a channel cannot point to it
-    is_same = composition.is_same(draft, release_document.decode(release.document))
-    return is_same and not binding_snapshots.list_moved_bindings(agent.pk, release, draft)
 
 
 def _size(document: ReleaseDocument) -> int:

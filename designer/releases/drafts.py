@@ -51,7 +51,30 @@ def have_changed(agents: Sequence[Agent]) -> dict[int, bool]:
     answers = {row.agent: row.answer for row in _read_stored_results(agents)}
     stale = [agent for agent in agents if answers.get(agent.pk) is None]
     for start in range(0, len(stale), BATCH_SIZE):
-        answers |= _compare_and_store(stale[start : start + BATCH_SIZE])
+        batch = stale[start : start + BATCH_SIZE]
+        with one_moment():
+            # The inputs are read again, in the same snapshot as the documents.
+            input_digests = {row.agent: row.input_digest for row in _read_stored_results(batch)}
+            trees = composition.trees(batch)
+            releases = Release.objects.filter(agent__in=batch).order_by("agent_id", "-number")
+            newest = {
+                release.agent_id: release_document.decode(release.document)
+                for release in releases.distinct("agent_id")
+            }
+        compared = {
+            pk: not composition.is_same(composition.document(trees[pk], number=0), document)
+            for pk, document in sorted(newest.items())
+        }
+        Draft.objects.bulk_create(
+            [
+                Draft(agent_id=pk, made_of=input_digests[pk], is_changed=answer)
+                for pk, answer in compared.items()
+            ],
+            update_conflicts=True,
+            unique_fields=["agent"],
+            update_fields=["made_of", "is_changed"],
+        )
+        answers |= compared
     return {agent: bool(answer) for agent, answer in answers.items()}
 
 
@@ -164,24 +187,3 @@ def _read_stored_results(agents: Sequence[Agent]) -> list[_StoredResult]:
     with connection.cursor() as cursor:
         cursor.execute(_INPUT_DIGESTS, {"code": _CODE, "agents": [agent.pk for agent in agents]})
         return [_StoredResult(*row) for row in cursor.fetchall()]
-
-
-def _compare_and_store(agents: Sequence[Agent]) -> dict[int, bool]:
-    with one_moment():
-        # The inputs are read again, in the same snapshot as the documents.
-        input_digests = {row.agent: row.input_digest for row in _read_stored_results(agents)}
-        trees = composition.trees(agents)
-        newest = Release.objects.filter(agent__in=agents).order_by("agent_id", "-number").distinct("agent_id")
-        published = {release.agent_id: release_document.decode(release.document) for release in newest}
-    answers = {
-        pk: not composition.is_same(composition.document(trees[pk], number=0), document)
-        for pk, document in published.items()
-    }
-    draft_rows = [
-        Draft(agent_id=pk, made_of=input_digests[pk], is_changed=answer)
-        for pk, answer in sorted(answers.items())
-    ]
-    Draft.objects.bulk_create(
-        draft_rows, update_conflicts=True, unique_fields=["agent"], update_fields=["made_of", "is_changed"]
-    )
-    return answers

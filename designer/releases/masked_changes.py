@@ -17,23 +17,15 @@ def compare_masked(before: ReleaseDocument | None, after: ReleaseDocument) -> Tr
     changes = compare_releases(before, after)
     agents = (changes.own, *changes.agents)
     changed = {tool.tool for agent in agents for tool in (*agent.tools, *agent.context) if tool.members}
-    tools = changed and changed & _tools_with_presets(before, after)
+    nodes = [node for document in (before, after) if document for node in document.nodes]
+    tools = {
+        tool.id for node in nodes for tool in node.tools if tool.id in changed and presets_of(tool.signature)
+    }
     marks = marks_of(tools) if tools else {}
     if not any(row.inputs for row in marks.values()):
         return changes
     masked_agent, *others = (_masked_agent(agent, marks) for agent in agents)
     return TreeChange(masked_agent, others)
-
-
-def _tools_with_presets(*documents: ReleaseDocument | None) -> set[int]:
-    return {
-        tool.id
-        for document in documents
-        if document
-        for node in document.nodes
-        for tool in node.tools
-        if presets_of(tool.signature)
-    }
 
 
 def _masked_agent(agent: AgentDifference, marks: Mapping[int, SensitiveValues]) -> AgentDifference:

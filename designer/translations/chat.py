@@ -7,6 +7,7 @@ text of a plausible length, and everything else in the reply is ignored.
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from catalog.translations.tool_texts import ToolText, normalize_translation
@@ -55,17 +56,12 @@ def parse_reply(document: object, texts: Sequence[ToolText]) -> dict[str, str]:
     translations = {}
     for number, text in enumerate(texts, 1):
         value = values.get(str(number))
-        if isinstance(value, str) and (translation := _accept(value, text.source)):
-            translations[text.digest] = translation
+        if not isinstance(value, str):
+            continue
+        with suppress(DomainError):  # no plain text
+            translation = normalize_translation(value)
+            is_plausible = len(translation) <= max(MIN_ALLOWED, MAX_GROWTH * len(text.source))
+            has_new_markup = _MARKUP.search(translation) and not _MARKUP.search(text.source)
+            if translation and is_plausible and not has_new_markup:
+                translations[text.digest] = translation
     return translations
-
-
-def _accept(value: str, source: str) -> str:
-    """Return the translation as it is stored, "" for one that is not plain text."""
-    try:
-        text = normalize_translation(value)
-    except DomainError:
-        return ""
-    is_plausible = len(text) <= max(MIN_ALLOWED, MAX_GROWTH * len(source))
-    has_new_markup = _MARKUP.search(text) and not _MARKUP.search(source)
-    return text if is_plausible and not has_new_markup else ""

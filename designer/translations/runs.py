@@ -121,32 +121,27 @@ def _translate_portion(run: TranslationRun) -> bool:
             language = languages.BY_CODE[run.language].name
             body = chat.build_request(run.judge.model, language, batch.texts)
             translations = chat.parse_reply(request_chat(run.judge, body), batch.texts)
-        if not _store(run, batch, translations) or batch.is_last:
+        # The result of a request is stored with the progress.
+        with transaction.atomic():
+            if not TranslationRun.objects.select_for_update().get(pk=run.pk).is_active:
+                return True
+            counts = stored.write_translations(
+                translations,
+                language=run.language,
+                origin=TranslationOrigin.MODEL,
+                actor=None,
+                model=run.model,
+                why=f"Translation run {run.pk}",
+                replaces=False,
+            )
+            run.translated += counts.added
+            run.refused += [text.digest for text in batch.texts if text.digest not in translations]
+            run.after_tool, run.attempts = batch.after_tool, 0
+            run.tools_done += batch.tools_done
+            run.save(update_fields=["translated", "refused", "after_tool", "attempts", "tools_done"])
+        if batch.is_last:
             return True
     return False
-
-
-@transaction.atomic
-def _store(run: TranslationRun, batch: TextBatch, translations: dict[str, str]) -> bool:
-    """Store the result of a request with the progress. Return whether the run continues."""
-    current = TranslationRun.objects.select_for_update().get(pk=run.pk)
-    if not current.is_active:
-        return False
-    counts = stored.write_translations(
-        translations,
-        language=run.language,
-        origin=TranslationOrigin.MODEL,
-        actor=None,
-        model=run.model,
-        why=f"Translation run {run.pk}",
-        replaces=False,
-    )
-    run.translated += counts.added
-    run.refused += [text.digest for text in batch.texts if text.digest not in translations]
-    run.after_tool, run.attempts = batch.after_tool, 0
-    run.tools_done += batch.tools_done
-    run.save(update_fields=["translated", "refused", "after_tool", "attempts", "tools_done"])
-    return True
 
 
 def find_untranslated(run: TranslationRun) -> TextBatch:

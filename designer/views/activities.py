@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils.translation import gettext as _
 
-from catalog.models import Activity, ActivityVersion, Tool
+from catalog.models import Activity
 from catalog.rules.sensitive_values import has_mask
 from catalog.tools import definitions
 from catalog.views.asked import number
@@ -71,6 +72,15 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
     bound, hidden_count = environments.bindings_to([row], person(request))
     versions = list(row.versions.select_related("interface__tool", "created_by")[:VERSIONS_SHOWN])
     removals = AuditEntry.objects.filter(kind="activity", object_id=str(row.pk), action="remove")
+    # It runs by default for definitions that name it, or that have its name.
+    definition_rows = definitions.all_of_them().exclude(current=None).select_related("current")
+    candidates = definition_rows.filter(name=row.name)
+    candidates |= definition_rows.filter(current__raw__contains='"_activity"')
+    defined = [
+        tool
+        for tool in (candidates if row.removed_at is None else ())
+        if ((tool.current and definitions.explicit_activity(tool.current)) or tool.name) == row.name
+    ]
     context: dict[str, Any] = {
         "activity": row,
         "now": now,
@@ -81,7 +91,7 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
         "steps_of": reach.users_of(row),
         "bound": bound,
         "beside": hidden_count.get(row.pk, 0),
-        "defined": _named_by_definitions(row) if row.removed_at is None else [],
+        "defined": defined,
         "faults": operations.faults_now(row),
         "removal": removals.order_by("-id").first() if row.removed_at else None,
         "fresh": next((item for item in bound if item.pk == number(request.GET.get("bound", ""))), None),
@@ -92,43 +102,26 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[ActivityRow]:
     bound, hidden_count = environments.bindings_to(rows, person(request))
-    references_by_activity = {row.pk: _calls(operations.current(row)) for row in rows}
-    callee_names = callees.find_callees(
-        reference for references in references_by_activity.values() for reference in references
-    )
-    return [
-        ActivityRow(
-            row,
-            str(kinds.get(operations.current(row).kind).label),
-            [
-                (callee_names[item].words if item in callee_names else _("a tool that was removed"))
-                for item in references_by_activity[row.pk]
-            ]
-            or _address(operations.current(row)),
-            [item for item in bound if item.activity_id == row.pk],
-            hidden_count.get(row.pk, 0),
-            operations.faults_now(row),
-        )
-        for row in rows
-    ]
-
-
-def _calls(version: ActivityVersion) -> list[CalleeReference]:
-    kind = kinds.get(version.kind)
-    tools = [CalleeReference(tool=tool, ordinal=ordinal) for tool, ordinal in kind.tools(version.config)]
-    return tools + [CalleeReference(activity=row) for row in kind.activities(version.config)]
-
-
-def _address(version: ActivityVersion) -> list[str]:
-    address = version.config.get("address")
-    return [address] if isinstance(address, str) else []
-
-
-def _named_by_definitions(row: Activity) -> list[Tool]:
-    """Return the definitions that it runs for by default: they name it, or have its name."""
-    rows = definitions.all_of_them().exclude(current=None).select_related("current")
-    candidates = rows.filter(name=row.name) | rows.filter(current__raw__contains='"_activity"')
-    activity_by_tool = {
-        tool: tool.current and definitions.explicit_activity(tool.current) for tool in candidates
-    }
-    return [tool for tool, explicit in activity_by_tool.items() if (explicit or tool.name) == row.name]
+    references: dict[int, list[CalleeReference]] = {}
+    for row in rows:
+        version = operations.current(row)
+        kind = kinds.get(version.kind)
+        tools = [CalleeReference(tool=tool, ordinal=ordinal) for tool, ordinal in kind.tools(version.config)]
+        activities = [CalleeReference(activity=pk) for pk in kind.activities(version.config)]
+        references[row.pk] = tools + activities
+    callee_names = callees.find_callees(chain.from_iterable(references.values()))
+    lines = []
+    for row in rows:
+        version = operations.current(row)
+        words = [
+            callee_names[item].words if item in callee_names else _("a tool that was removed")
+            for item in references[row.pk]
+        ]
+        address = version.config.get("address")
+        if not words and isinstance(address, str):
+            words = [address]
+        bound_here = [item for item in bound if item.activity_id == row.pk]
+        label = str(kinds.get(version.kind).label)
+        hidden = hidden_count.get(row.pk, 0)
+        lines.append(ActivityRow(row, label, words, bound_here, hidden, operations.faults_now(row)))
+    return lines

@@ -139,22 +139,15 @@ def _with_details(rows: list[dict[str, Any]], use: Mapping[int, int]) -> list[di
     # Each row with how many agents use the tool.
     # Fifty reversals take more than a millisecond.
     before, _, after = reverse("tool", args=[0]).rpartition("0")
-    return [
-        row
-        | {
-            "used_by": use.get(row["id"], 0),
-            "address": f"{before}{row['id']}{after}",
-            "says_status": _unusual_status(row),
-        }
-        for row in with_pictures(rows)
-    ]
-
-
-def _unusual_status(row: Mapping[str, Any]) -> str:
-    """Return the status of a tool that is not in ordinary use, "" of the others."""
-    if row["is_stopped"]:
-        return _("Not released by review")
-    return "" if row["status"] == ToolStatus.ACTIVE else str(ToolStatus(row["status"]).label)
+    detailed_rows = []
+    for row in with_pictures(rows):
+        unusual_status = "" if row["status"] == ToolStatus.ACTIVE else str(ToolStatus(row["status"]).label)
+        if row["is_stopped"]:
+            unusual_status = _("Not released by review")
+        address = f"{before}{row['id']}{after}"
+        used_by = use.get(row["id"], 0)
+        detailed_rows.append(row | {"used_by": used_by, "address": address, "says_status": unusual_status})
+    return detailed_rows
 
 
 def _address(query_parameters: QueryDict) -> str:

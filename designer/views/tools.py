@@ -142,9 +142,15 @@ def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpRespons
     """Show all versions, and two of them side by side, the older one at the left."""
     row = find_tool(pk)
     visible_rows = list(holds.with_review_state(row.versions.defer("raw"))[:VERSIONS_SHOWN])
-    old, new = _versions_to_compare(
-        row, request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else "")
-    )
+    before, after = request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else "")
+    # Without a choice: the newest and what it is compared with. With one: that one and what it is compared
+    # with.
+    new = find_requested_version(row, after) if after else row.versions.first()
+    old = find_requested_version(row, before) if before else new and versions.predecessor(new)
+    if old is None or new is None or old == new:
+        old = new = None
+    elif (old.label_key, old.ordinal) > (new.label_key, new.ordinal):
+        old, new = new, old
     if label and old is new is None and find_requested_version(row, f"v{label}") is None:
         raise Http404
     words = version_words(visible_rows)
@@ -166,17 +172,6 @@ def find_requested_version(row: Tool, address: str) -> ToolVersion | None:
     if address.startswith("v"):
         return versions.find_version(row, version=address[1:]) if len(address) > 1 else None
     return row.versions.filter(ordinal=number(address)).first()
-
-
-def _versions_to_compare(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, ToolVersion | None]:
-    # Without a choice: the newest and what it is compared with. With one: that one and what it is compared
-    # with.
-    new = find_requested_version(row, after) if after else row.versions.first()
-    old = find_requested_version(row, before) if before else new and versions.predecessor(new)
-    if old is None or new is None or old == new:
-        return None, None
-    first, second = sorted([old, new], key=lambda version: (version.label_key, version.ordinal))
-    return first, second
 
 
 @requires(Role.VIEWER)

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from catalog.models import Call, Thread, Tool, ToolVersion
+from catalog.models import Thread, Tool, ToolVersion
 from catalog.models.calls import Mode
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -54,7 +54,14 @@ def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
         else None
     )
     version = find_version(row, request.GET.get("version", ""), call)
-    form = make_run_form(version, initial_values=_initial_arguments(request, row, call)) if version else None
+    initial_values: Mapping[str, Any] = {}
+    if call:
+        initial_values = masking.plain_arguments(call)
+    elif version and "example" in request.GET:
+        visible_examples = row.examples.visible_to(person(request))
+        example = get_object_or_404(visible_examples, pk=number(request.GET["example"]))
+        initial_values = masking.drop_masked_inputs(row.pk, example.arguments)
+    form = make_run_form(version, initial_values=initial_values) if version else None
     return render_try_page(request, row, version, form, call)
 
 
@@ -180,13 +187,3 @@ def _thread(request: HttpRequest, version: ToolVersion) -> Thread | None:
     if thread_row is None:
         raise DomainError("thread_removed", _("This thread was removed. Choose another one, or start one."))
     return threads.begin(thread_row, version)
-
-
-def _initial_arguments(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, Any]:
-    if call:
-        return masking.plain_arguments(call)
-    if "example" in request.GET:
-        examples = row.examples.visible_to(person(request))
-        example = get_object_or_404(examples, pk=number(request.GET["example"]))
-        return masking.drop_masked_inputs(row.pk, example.arguments)
-    return {}
