@@ -172,20 +172,18 @@ def _compare_trees(locked_release: ReleaseDocument, now: ReleaseDocument) -> Ite
         if node.parent and other.slug != node.slug:
             message = f"The sub-agent “{node.slug}” has the address “{other.slug}” in release {now.number}."
             yield LockChange("agent_renamed", "breaking", "", message)
-        node_changes = [
-            *_compare_tools(node, other, now.number),
-            *_compare_transfers(node, other, now.number, slugs),
-        ]
         prefix = f"Sub-agent “{node.slug}”: " if node.parent else ""
-        yield from (replace(change, message=prefix + change.message) for change in node_changes)
+        for change in _compare_agents(node, other, now.number, slugs):
+            yield replace(change, message=prefix + change.message)
     for node in new.values():
         message = f"Release {now.number} has the sub-agent “{node.slug}” as well."
         yield LockChange("agent_added", "compatible", "", message)
 
 
-def _compare_tools(
-    locked_agent: ReleasedSubAgent, now: ReleasedSubAgent, number: int
+def _compare_agents(
+    locked_agent: ReleasedSubAgent, now: ReleasedSubAgent, number: int, slugs: Mapping[str, str]
 ) -> Iterator[LockChange]:
+    """Compare the tools and the transfers of an agent. slugs: current ones of sub-agents by earlier ones."""
     # Tools that remain in it after the loop were added.
     new = {tool.id: tool for tool in (*now.tools, *now.context)}
     for tool in (*locked_agent.tools, *locked_agent.context):
@@ -198,25 +196,19 @@ def _compare_tools(
     for tool in new.values():
         name = tool.signature.name
         yield LockChange("tool_added", "compatible", name, f"Release {number} has “{name}” as well.")
-
-
-def _compare_transfers(
-    locked_agent: ReleasedSubAgent, now: ReleasedSubAgent, number: int, slugs: Mapping[str, str]
-) -> Iterator[LockChange]:
-    # `slugs`: the current slugs of sub-agents by their earlier ones.
-    new = {transfer.agent: transfer for transfer in now.transfers}
+    new_transfers = {transfer.agent: transfer for transfer in now.transfers}
     for transfer in locked_agent.transfers:
-        name, other = transfer.name, new.pop(slugs.get(transfer.agent, ""), None)
-        if other is None:
+        name, follower = transfer.name, new_transfers.pop(slugs.get(transfer.agent, ""), None)
+        if follower is None:
             message = f"Release {number} does not hand over by “{name}” any more."
             yield LockChange("transfer_removed", "breaking", name, message)
-        elif other.name != name:
-            message = f"The transfer “{name}” is called “{other.name}” in release {number}."
+        elif follower.name != name:
+            message = f"The transfer “{name}” is called “{follower.name}” in release {number}."
             yield LockChange("transfer_renamed", "breaking", name, message)
-        elif other.description != transfer.description:
+        elif follower.description != transfer.description:
             message = f"Release {number} says otherwise when to hand over by “{name}”."
             yield LockChange("transfer_changed", "notice", name, message)
-    for transfer in new.values():
+    for transfer in new_transfers.values():
         message = f"Release {number} hands over by “{transfer.name}” as well."
         yield LockChange("transfer_added", "compatible", transfer.name, message)
 

@@ -91,10 +91,10 @@ def publish(
             if check.severity == "error"
         ]
         reason = reason if accepted else ""
+        fits = draft_facts.carried[agent.slug]
         release = _store_release(
-            agent, document, actor, seen=seen, note=note, accepted=accepted, reason=reason
+            agent, document, fits, actor, seen=seen, note=note, accepted=accepted, reason=reason
         )
-        _write_exports(release, draft_facts.carried[agent.slug])
         # In the same transaction, so that no release ever exists without a signature.
         signing.sign(release)
         effective_versions.store_numbers(agent.pk)
@@ -143,6 +143,7 @@ def _compose_changed(agent: Agent, tree: Sequence[Node]) -> ReleaseDocument:
 def _store_release(
     agent: Agent,
     document: ReleaseDocument,
+    fits: Iterable[tuple[Format, CarriedTools]],
     actor: User,
     *,
     seen: str,
@@ -158,12 +159,13 @@ def _store_release(
             "“{agent}” has changed since this page was opened. Look at what differs now, then publish."
         ).format(agent=agent)
         raise DomainError("draft_changed", message, status=409)
-    return Release.objects.create(
+    key = proofs.key()
+    release = Release.objects.create(
         agent=agent,
         number=document.number,
         digest=digest,
         proof=proofs.proof_of_release(
-            proofs.key(), agent=agent.pk, number=document.number, digest=digest, created_by=actor.pk
+            key, agent=agent.pk, number=document.number, digest=digest, created_by=actor.pk
         ),
         document=text.decode(),
         tool_count=len(document.all_tools),
@@ -174,17 +176,14 @@ def _store_release(
         bindings=binding_snapshots.read_bindings(agent.pk, document, records_names=True),
         created_by=actor,
     )
-
-
-def _write_exports(release: Release, fits: Iterable[tuple[Format, CarriedTools]]) -> None:
     # One for each format that can carry any of the release; its page lists what is left out. Exports of
     # sub-agents are written when they are first requested.
-    key = proofs.key()
     Export.objects.bulk_create(
         _build_export(release, format_, carried_part, key)
         for format_, carried_part in fits
         if carried_part.is_any
     )
+    return release
 
 
 def etag_matches(tag: str, if_none_match: str) -> bool:

@@ -37,7 +37,13 @@ def with_activities(
     if format_.resolve is None or format_.places is None:
         return body
     key = f"{release.pk} {release.digest} {sub_agent}".encode()
-    subjects = _SUBJECTS.get(key, lambda: _read_subjects(release, sub_agent))
+    subjects = _SUBJECTS.get(
+        key,
+        lambda: {
+            tool.signature.name: Subject.of_released(tool)
+            for tool in publishing.part_of(release, sub_agent).tools
+        },
+    )
     if tool:
         subjects = {name: subject for name, subject in subjects.items() if name == tool}
     resolutions = bound_tools.resolve_all(place, list(subjects.values()), agent=release.agent_id)
@@ -56,11 +62,6 @@ def with_activities(
         if name in activities:
             format_.resolve(branch, activities[name])
     return msgspec.json.encode(document)
-
-
-def _read_subjects(release: Release, sub_agent: str) -> dict[str, Subject]:
-    tools = publishing.part_of(release, sub_agent).tools
-    return {tool.signature.name: Subject.of_released(tool) for tool in tools}
 
 
 def etag_with_activities(published_etag: str, body: bytes, composed: bytes) -> str:

@@ -246,13 +246,7 @@ def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
         )
         for pin, version in moves
     ]
-    # Texts are only read for moves that can break a line; most cannot.
-    concerned = [upgrade for upgrade in upgrades_ if impact.concerns_lines(upgrade.comparison.changes)]
-    naming = _procedures_naming([upgrade.pin for upgrade in concerned])
-    for upgrade in concerned:
-        if procedures := naming.get(upgrade.pin.pk):
-            before, after = signatures[upgrade.pin.version_id], signatures[upgrade.version.pk]
-            upgrade.lines.extend(_lines(upgrade, before, after, procedures))
+    _add_broken_lines(upgrades_, signatures)
     return upgrades_
 
 
@@ -275,19 +269,29 @@ def find_lost_words(pin: Pin, signature: Signature) -> list[LostWords]:
     return lost_words
 
 
-def _procedures_naming(rows: Collection[Pin]) -> Mapping[int, list[Procedure]]:
-    # By pin, in the order of the agent's procedures.
-    if not rows:
-        return {}
-    pairs = set(_REFERENCES.rows(pins=[pin.pk for pin in rows]))
+def _add_broken_lines(upgrade_list: Sequence[Upgrade], signatures: Mapping[int, Signature]) -> None:
+    # Texts are only read for moves that can break a line; most cannot.
+    concerned = [upgrade for upgrade in upgrade_list if impact.concerns_lines(upgrade.comparison.changes)]
+    if not concerned:
+        return
+    pins_by_procedure: defaultdict[int, list[int]] = defaultdict(list)
+    for pin, procedure_id in set(_REFERENCES.rows(pins=[upgrade.pin.pk for upgrade in concerned])):
+        pins_by_procedure[procedure_id].append(pin)
+    # In the order of the agent's procedures.
     procedures_by_pin: defaultdict[int, list[Procedure]] = defaultdict(list)
-    pins_of: defaultdict[int, list[int]] = defaultdict(list)
-    for pin, procedure_id in pairs:
-        pins_of[procedure_id].append(pin)
-    for procedure in _PROCEDURES.rows(procedures=list(pins_of)) if pins_of else ():
-        for pin in pins_of[procedure.pk]:
+    for procedure in _PROCEDURES.rows(procedures=list(pins_by_procedure)) if pins_by_procedure else ():
+        for pin in pins_by_procedure[procedure.pk]:
             procedures_by_pin[pin].append(procedure)
-    return procedures_by_pin
+    for upgrade in concerned:
+        if procedures := procedures_by_pin.get(upgrade.pin.pk):
+            before, after = signatures[upgrade.pin.version_id], signatures[upgrade.version.pk]
+            changes = upgrade.comparison.changes
+            move = broken_lines.move_between(upgrade.pin, before, after, changes, version=upgrade.version)
+            upgrade.lines.extend(
+                ProcedureImpact(procedure, line.line, line.message, line.breaks)
+                for procedure in procedures
+                for line in impact.impacts(procedure.text, move)
+            )
 
 
 _REFERENCES: CompiledQuery[tuple[int, int]] = CompiledQuery(
@@ -306,13 +310,3 @@ _PROCEDURES: CompiledQuery[Procedure] = CompiledQuery(
         "slug", "title", "text", "position"
     )
 )
-
-
-def _lines(
-    upgrade: Upgrade, before: Signature, after: Signature, procedures: Iterable[Procedure]
-) -> Iterable[ProcedureImpact]:
-    changes = upgrade.comparison.changes
-    move = broken_lines.move_between(upgrade.pin, before, after, changes, version=upgrade.version)
-    for procedure in procedures:
-        for line in impact.impacts(procedure.text, move):
-            yield ProcedureImpact(procedure, line.line, line.message, line.breaks)

@@ -10,7 +10,7 @@ from catalog.token_estimate import tokens_of
 from core.compiled_queries import CompiledQuery, named_value
 from designer.agents import agent_vendors, transfers
 from designer.agents.agent_vendors import AllowedVendors
-from designer.models import Agent, Pin, Procedure, Transfer
+from designer.models import Agent, Pin, Procedure
 from designer.overviews import shown_tools
 from designer.overviews.shown_tools import FormatBudget
 from designer.pins import pinned_signatures, token_budget
@@ -67,9 +67,15 @@ def pane_context(
     context_lines = [line for line in every_line if line["pin"].tool.kind != ItemKind.TOOL]
     below = _CHILDREN.rows(parent=agent.pk)
     active = [child for child in below if not child.archived_at]
-    handed = [
-        {"transfer": row, "tokens": _of_transfer(row, in_format)} for row in (c.transfer for c in active)
-    ]
+    handed: list[dict[str, Any]] = []
+    for transfer in [child.transfer for child in active]:
+        # A model is shown a transfer as a tool.
+        if in_format:
+            tokens = in_format.costs.get(transfer.name)
+        else:
+            description = transfers.description_of(transfer)
+            tokens = token_budget.tokens_of_transfer(transfer.name, description)
+        handed.append({"transfer": transfer, "tokens": tokens})
     return {
         "agent": agent,
         "handed": handed,
@@ -89,13 +95,6 @@ def pane_context(
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in every_line),
     }
-
-
-def _of_transfer(transfer: Transfer, in_format: FormatBudget | None) -> int | None:
-    # A model is shown it as a tool.
-    if in_format:
-        return in_format.costs.get(transfer.name)
-    return token_budget.tokens_of_transfer(transfer.name, transfers.description_of(transfer))
 
 
 def _line(

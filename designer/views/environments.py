@@ -211,6 +211,11 @@ def _rows(
                     (binding, _("{implementation} (cannot run)").format(implementation=bound.activity))
                 )
                 values.add(binding)
+            page = ""
+            if bound.activity and bound.activity.agent is None:
+                page = reverse("activity", args=[bound.activity.pk])
+            elif bound.activity and not bound.activity.removed_at:
+                page = reverse("mock", args=[pin.agent.slug, pin.pk])
             cells.append(
                 Cell(
                     place,
@@ -221,7 +226,7 @@ def _rows(
                     states=ready[place.pk][index].states,
                     activity=bound.activity,
                     version=bound.version,
-                    page=_page(bound.activity, pin) if bound.activity else "",
+                    page=page,
                 )
             )
         rows.append(EnvironmentRow(pin, choices, cells))
@@ -238,12 +243,6 @@ def _words(bound: BoundTool) -> str:
         case "activity" if bound.activity:
             return f"{kind_of(bound.activity).lower()} “{bound.activity}”"
     return _("nothing")
-
-
-def _page(activity: Activity, pin: Pin) -> str:
-    if activity.agent is None:
-        return reverse("activity", args=[activity.pk])
-    return "" if activity.removed_at else reverse("mock", args=[pin.agent.slug, pin.pk])
 
 
 def _name(pin: Pin, place: Environment) -> str:

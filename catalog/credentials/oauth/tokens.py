@@ -114,4 +114,5 @@ def apart(work: Callable[[], Result]) -> Result:
         try:
             return thread.submit(work).result()
         finally:
-            thread.submit(connection.close).result()
+            # `connection` is that of the thread which looks it up.
+            thread.submit(lambda: connection.close()).result()
