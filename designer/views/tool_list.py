@@ -138,7 +138,7 @@ def _chosen_facets(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str
 def _with_details(rows: list[dict[str, Any]], use: Mapping[int, int]) -> list[dict[str, Any]]:
     # Each row with how many agents use the tool.
     # Fifty reversals take more than a millisecond.
-    before, _, after = reverse("tool", args=[0]).rpartition("0")
+    before, _unused, after = reverse("tool", args=[0]).rpartition("0")
     detailed_rows = []
     for row in with_pictures(rows):
         unusual_status = "" if row["status"] == ToolStatus.ACTIVE else str(ToolStatus(row["status"]).label)
