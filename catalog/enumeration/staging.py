@@ -57,6 +57,18 @@ class StagedTool(msgspec.Struct, frozen=True):
     same_label_before: int = 0
     kind: str = "tool"
 
+    def to_copy_line(self) -> str:
+        """Return a row in the text format of COPY."""
+        # Half the time of adapting every value by its type.
+        tags = ",".join(['"' + tag.replace("\\", "\\\\").replace('"', '\\"') + '"' for tag in self.tags])
+        texts = (
+            *(self.tool_id, self.label, f"{{{','.join(map(str, self.label_key))}}}", self.digest),
+            *(self.name, self.title, self.description, f"{{{tags}}}", str(self.tokens)),
+            *(self.signature, self.raw, self.image),
+        )
+        counts = (str(self.nth), str(self.same_label_before))
+        return "\t".join([str(self.tool_pk or r"\N"), *map(_escape_field, texts), *counts, self.kind]) + "\n"
+
 
 def staged_tool(
     tool_pk: int | None, item: Item, read: Signature, nth: int = 1, same_label_before: int = 0
@@ -266,7 +278,7 @@ class Stage:
                 self._rows = self._copying.enter_context(
                     cursor.copy(f"COPY staged_tool ({COLUMNS}) FROM STDIN")
                 )
-            self._rows.write("".join([_copy_line(tool) for tool in tools]))
+            self._rows.write("".join([tool.to_copy_line() for tool in tools]))
             failpoint("staging")
 
     def put_relisted(self, documents: Mapping[int, Item]) -> None:
@@ -321,16 +333,3 @@ def _escape_field(text: str) -> str:
     if "\\" in text or "\t" in text or "\n" in text or "\r" in text:
         text = text.replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
     return text
-
-
-def _copy_line(tool: StagedTool) -> str:
-    """Return a row in the text format of COPY."""
-    # Half the time of adapting every value by its type.
-    tags = ",".join(['"' + tag.replace("\\", "\\\\").replace('"', '\\"') + '"' for tag in tool.tags])
-    texts = (
-        *(tool.tool_id, tool.label, f"{{{','.join(map(str, tool.label_key))}}}", tool.digest),
-        *(tool.name, tool.title, tool.description, f"{{{tags}}}", str(tool.tokens)),
-        *(tool.signature, tool.raw, tool.image),
-    )
-    counts = (str(tool.nth), str(tool.same_label_before))
-    return "\t".join([str(tool.tool_pk or r"\N"), *map(_escape_field, texts), *counts, tool.kind]) + "\n"

@@ -52,6 +52,23 @@ class _EmbeddingsReply(msgspec.Struct):
     data: list[_Embedding]
     usage: _Usage = _Usage()
 
+    def vectors(self, count: int, dimensions: int) -> Vectors:
+        """Return the vectors of `count` texts in their order, of length 1. Raises ValueError."""
+        embeddings = sorted(self.data, key=lambda embedding: embedding.index)
+        if [embedding.index for embedding in embeddings] != list(range(count)):
+            raise ValueError(f"{len(embeddings)} vectors for {count} texts")
+        if sizes := {len(embedding.embedding) for embedding in embeddings} - {dimensions}:
+            raise ValueError(
+                f"vectors of {max(sizes)} numbers; PEGBOARD_SEARCH_MEANING_DIMENSIONS is {dimensions}"
+            )
+        vectors = np.array([embedding.embedding for embedding in embeddings])
+        if not (np.abs(vectors) <= MAX_NUMBER).all():
+            raise ValueError(f"a number beyond {MAX_NUMBER:g}")
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not lengths.all():
+            raise ValueError("a vector without a direction")
+        return np.asarray(vectors / lengths, np.float32)
+
 
 class EmbeddingsEncoder(Encoder):
     """A model behind an address. `encode` raises EncoderError while the address does not answer well.
@@ -138,7 +155,7 @@ class EmbeddingsEncoder(Encoder):
             # A reply costs money even if its vectors are of no use.
             sums = (len(inputs), sum(map(len, inputs)), reply.usage.total_tokens)
             self._use_store(lambda store: store.execute("INSERT INTO request VALUES (?, ?, ?)", sums))
-            vectors = self._vectors_of(reply, len(inputs))
+            vectors = reply.vectors(len(inputs), self._dimensions)
         except ProtocolError as error:
             raise self._note_failure(error.message, error.retry_after or 0.0) from error
         except (msgspec.MsgspecError, ValueError) as error:
@@ -151,23 +168,6 @@ class EmbeddingsEncoder(Encoder):
         self._pause = min(2 * self._pause, MAX_PAUSE)
         self.trouble = f"{self._address}{PATH}: {message}"
         return EncoderError(self.trouble)
-
-    def _vectors_of(self, reply: _EmbeddingsReply, count: int) -> Vectors:
-        """Return the vectors in the order of the texts. Raises ValueError."""
-        embeddings = sorted(reply.data, key=lambda embedding: embedding.index)
-        if [embedding.index for embedding in embeddings] != list(range(count)):
-            raise ValueError(f"{len(embeddings)} vectors for {count} texts")
-        if sizes := {len(embedding.embedding) for embedding in embeddings} - {self._dimensions}:
-            raise ValueError(
-                f"vectors of {max(sizes)} numbers; PEGBOARD_SEARCH_MEANING_DIMENSIONS is {self._dimensions}"
-            )
-        vectors = np.array([embedding.embedding for embedding in embeddings])
-        if not (np.abs(vectors) <= MAX_NUMBER).all():
-            raise ValueError(f"a number beyond {MAX_NUMBER:g}")
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not lengths.all():
-            raise ValueError("a vector without a direction")
-        return np.asarray(vectors / lengths, np.float32)
 
 
 def _open_store(path: Path) -> sqlite3.Connection:

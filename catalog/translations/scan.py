@@ -31,7 +31,12 @@ def scan_pending(*, ends: float = math.inf) -> int:
     while True:
         with connection.cursor() as cursor:
             cursor.execute(_PENDING, [last, BATCH])
-            scanned = [_scan(*row) for row in cursor.fetchall()]
+            scanned = []
+            for tool, version, signature in cursor.fetchall():
+                texts = tool_texts.texts_of(from_json(signature))
+                keys = sorted({tool_texts.key_of(text.digest) for text in texts})
+                language = detect_language(tool_texts.prose_of(texts))
+                scanned.append(ToolTexts(tool_id=tool, version_id=version, keys=keys, language=language))
         if not scanned:
             return count
         with transaction.atomic():
@@ -43,17 +48,7 @@ def scan_pending(*, ends: float = math.inf) -> int:
                 unique_fields=["tool"],
                 update_fields=["version", "keys", "language"],
             )
-            log_translated([texts.tool_id for texts in scanned])
+            log_translated([row.tool_id for row in scanned])
         count, last = count + len(scanned), scanned[-1].tool_id
         if time.monotonic() > ends:
             return count
-
-
-def _scan(tool: int, version: int, signature: str) -> ToolTexts:
-    texts = tool_texts.texts_of(from_json(signature))
-    return ToolTexts(
-        tool_id=tool,
-        version_id=version,
-        keys=sorted({tool_texts.key_of(text.digest) for text in texts}),
-        language=detect_language(tool_texts.prose_of(texts)),
-    )

@@ -43,6 +43,24 @@ class FindingPage:
     number: int
     has_next: bool
 
+    @classmethod
+    def read(
+        cls, waiting: Waiting, inbox_filter: InboxFilter, parameters: QueryDict, total: int
+    ) -> "FindingPage":
+        """Read the page that the address names, or else the one that contains its item."""
+        page_number = number(parameters.get("page", ""))
+        if inbox_filter.state != FindingState.OPEN:
+            page_number = max(1, min(page_number, MAX_PAGES))
+            keys = inbox.decided_finding_ids(inbox_filter, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
+            return cls(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
+        last = max(1, ceil(total / PAGE_SIZE))  # it empties while its items are decided
+        pk = 0 if "page" in parameters else number(parameters.get("item", ""))
+        item = inbox.rows([pk]) if pk else []
+        position = waiting.position(inbox_filter, item[0]) if item else None
+        page_number = min(page_number or 1, last) if position is None else position // PAGE_SIZE + 1
+        keys = waiting.page(inbox_filter, (page_number - 1) * PAGE_SIZE, PAGE_SIZE)
+        return cls(inbox.rows(keys), page_number, page_number < last)
+
     @property
     def first(self) -> int:
         return (self.number - 1) * PAGE_SIZE + 1
@@ -104,8 +122,7 @@ def context(parameters: QueryDict, inbox_filter: InboxFilter) -> dict[str, Any]:
     is_open = inbox_filter.state == FindingState.OPEN
     waiting = inbox.waiting() if is_open else Waiting(names=inbox.vendors())
     total = waiting.total(inbox_filter)
-    page = _page(waiting, inbox_filter, parameters, total)
-
+    page = FindingPage.read(waiting, inbox_filter, parameters, total)
     here = address(inbox_filter, page.number)
     return {
         "asked": inbox_filter,
@@ -130,22 +147,6 @@ def context(parameters: QueryDict, inbox_filter: InboxFilter) -> dict[str, Any]:
         "is_opened": "item" in parameters,
         **_describe_chosen(inbox_filter, page, parameters),
     }
-
-
-def _page(waiting: Waiting, inbox_filter: InboxFilter, parameters: QueryDict, total: int) -> FindingPage:
-    """The page that the address names, or else the one that contains its item."""
-    page_number = number(parameters.get("page", ""))
-    if inbox_filter.state != FindingState.OPEN:
-        page_number = max(1, min(page_number, MAX_PAGES))
-        keys = inbox.decided_finding_ids(inbox_filter, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
-        return FindingPage(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
-    last = max(1, ceil(total / PAGE_SIZE))  # it empties while its items are decided
-    pk = 0 if "page" in parameters else number(parameters.get("item", ""))
-    item = inbox.rows([pk]) if pk else []
-    position = waiting.position(inbox_filter, item[0]) if item else None
-    page_number = min(page_number or 1, last) if position is None else position // PAGE_SIZE + 1
-    keys = waiting.page(inbox_filter, (page_number - 1) * PAGE_SIZE, PAGE_SIZE)
-    return FindingPage(inbox.rows(keys), page_number, page_number < last)
 
 
 def _describe_chosen(inbox_filter: InboxFilter, page: FindingPage, parameters: QueryDict) -> dict[str, Any]:

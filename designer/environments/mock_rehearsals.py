@@ -72,6 +72,23 @@ class MockRehearsalStep:
     def went_well(self) -> bool:
         return bool(self.call and self.call.outcome == "ok" and not self.late_steps and not self.denial)
 
+    def complete_arguments(self, seed: int) -> Mapping[str, Any]:
+        """Return the arguments with made-up values for inputs that are required and have none."""
+        known_arguments = self.arguments
+        if not any(
+            parameter.required and parameter.name not in known_arguments
+            for parameter in self.signature.inputs
+        ):
+            return known_arguments
+        try:
+            made_up = samples.generate(inputs_schema(self.signature), seed, fullness=0.0)
+        except samples.UnmetSchemaError as error:
+            message = _("No inputs could be made up for “{name}”: {reason} Run this step by hand.").format(
+                name=self.pin.name, reason=error.why
+            )
+            raise DomainError("inputs_unmet", message, status=409) from error
+        return {**made_up, **known_arguments} if isinstance(made_up, dict) else known_arguments
+
 
 @dataclass(frozen=True)
 class MockRehearsal:
@@ -201,7 +218,7 @@ def run_all_steps(agent: Agent, procedure: Procedure, run: uuid.UUID, *, actor: 
                 "{done} of {total} steps have run so far. Choose “Run the remaining steps” to continue."
             ).format(done=rehearsal.done, total=len(rehearsal.steps))
             raise DomainError("too_slow", message, status=409)
-        arguments = _complete_arguments(rehearsal.steps[number - 1], number)
+        arguments = rehearsal.steps[number - 1].complete_arguments(number)
         seconds = math.ceil(ends + MAX_SECONDS - time.monotonic())
         call = run_step(
             agent,
@@ -214,20 +231,3 @@ def run_all_steps(agent: Agent, procedure: Procedure, run: uuid.UUID, *, actor: 
         )
         if call.outcome != "ok":
             break
-
-
-def _complete_arguments(step: MockRehearsalStep, seed: int) -> Mapping[str, Any]:
-    """Return the arguments of a step, with made-up values for inputs that are required and have none."""
-    known_arguments = step.arguments
-    if not any(
-        parameter.required and parameter.name not in known_arguments for parameter in step.signature.inputs
-    ):
-        return known_arguments
-    try:
-        made_up = samples.generate(inputs_schema(step.signature), seed, fullness=0.0)
-    except samples.UnmetSchemaError as error:
-        message = _("No inputs could be made up for “{name}”: {reason} Run this step by hand.").format(
-            name=step.pin.name, reason=error.why
-        )
-        raise DomainError("inputs_unmet", message, status=409) from error
-    return {**made_up, **known_arguments} if isinstance(made_up, dict) else known_arguments

@@ -250,7 +250,14 @@ def call_step(
     """Call the tool's mock now and return the call. A tool without a mock gets one. Raises DomainError."""
     mocked = mock_of_pin(pin)
     if mocked.activity is None or not mocked.mock.examples:
-        mocked = _add_vendor_example(mocked, actor)
+        # The vendor's newest answer becomes its example, if that fits the pinned version.
+        vendor_call = vendor_calls(pin, actor).order_by("-pk").first()
+        if vendor_call and (outputs := vendor_call.decoded().outputs):
+            config = {**mocked.config, "examples": [{"arguments": {}, "outputs": outputs}]}
+            with suppress(DomainError):
+                mocked = save(pin, actor=actor, config=config)
+        if mocked.activity is None:
+            mocked = save(pin, actor=actor, config={})
     activity = operations.current(mocked.activity) if mocked.activity else None
     version = requesting.find_version(pin.tool_id, pin.version.ordinal) or pin.version
     return invocation.call_now(
@@ -270,20 +277,6 @@ def vendor_calls(pin: Pin, user: User) -> QuerySet[Call]:
     Steps of activities are none of them, because they may repeat sensitive values of other tools.
     """
     return pin.tool.calls.visible_to(user).filter(outcome="ok", activity=None, parent=None)
-
-
-def _add_vendor_example(mocked_tool: MockedTool, actor: User) -> MockedTool:
-    """Return the stored mock with the vendor's newest answer as its example, if that fits the pinned
-    version.
-    """
-    pin = mocked_tool.pin
-    call = vendor_calls(pin, actor).order_by("-pk").first()
-    outputs = call.decoded().outputs if call else {}
-    if outputs:
-        config = {**mocked_tool.config, "examples": [{"arguments": {}, "outputs": outputs}]}
-        with suppress(DomainError):
-            return save(pin, actor=actor, config=config)
-    return mocked_tool if mocked_tool.activity else save(pin, actor=actor, config={})
 
 
 def calls(agent: Agent, call_filter: CallFilter) -> QuerySet[Call]:

@@ -17,30 +17,30 @@ def flatten(schema: Schema) -> Schema:
 
     The schema as it is where nothing can be joined, and where a model would see an illegal name.
     """
-    flat, _ = _flat_schemas.get(digest(schema), lambda: (_flatten(schema), None))
+
+    def flatten_once() -> Schema:
+        try:
+            document = read_document(schema)
+        except SchemaBoundsError:
+            return schema
+        level = document.level(document.root)
+        flat = {**level.schema, "allOf": list(level.apart)} if level.apart else level.schema
+        properties = level.properties
+        added = properties.keys() - spelling.properties_of(schema).keys()
+        if flat.get("not") == {} or not all(map(model_names.is_property, added)):
+            return schema
+        trivial = {"anyOf"} if any(choice in (True, {}) for choice in flat.get("anyOf", ())) else set()
+        if "if" not in flat or not flat.keys() & {"then", "else"}:
+            trivial |= {"if", "then", "else"}
+        flat = {keyword: value for keyword, value in flat.items() if keyword not in trivial}
+        if definitions := spelling.definitions_of(document.root):
+            flat["$defs"] = definitions
+        # Some clients refuse true and false.
+        objects = {
+            name: child if isinstance(child, dict) else {} if child else {"not": {}}
+            for name, child in properties.items()
+        }
+        return flat | {"properties": objects}
+
+    flat, _ = _flat_schemas.get(digest(schema), lambda: (flatten_once(), None))
     return flat
-
-
-def _flatten(schema: Schema) -> Schema:
-    try:
-        document = read_document(schema)
-    except SchemaBoundsError:
-        return schema
-    level = document.level(document.root)
-    flat = {**level.schema, "allOf": list(level.apart)} if level.apart else level.schema
-    properties = level.properties
-    added = properties.keys() - spelling.properties_of(schema).keys()
-    if flat.get("not") == {} or not all(map(model_names.is_property, added)):
-        return schema
-    trivial = {"anyOf"} if any(choice in (True, {}) for choice in flat.get("anyOf", ())) else set()
-    if "if" not in flat or not flat.keys() & {"then", "else"}:
-        trivial |= {"if", "then", "else"}
-    flat = {keyword: value for keyword, value in flat.items() if keyword not in trivial}
-    if definitions := spelling.definitions_of(document.root):
-        flat["$defs"] = definitions
-    # Some clients refuse true and false.
-    objects = {
-        name: child if isinstance(child, dict) else {} if child else {"not": {}}
-        for name, child in properties.items()
-    }
-    return flat | {"properties": objects}

@@ -42,6 +42,28 @@ class TreeNode:
     tokens: int
     path: int
 
+    @classmethod
+    def measure(
+        cls,
+        agent: Agent,
+        depth: int,
+        tools: Sequence[tuple[Pin, int]],
+        agent_transfers: Sequence[Transfer],
+        pieces: Mapping[Procedure, Sequence[Piece]],
+        *,
+        above: int,
+    ) -> "TreeNode":
+        """Count the tokens of an agent. above: the tokens from the root to its parent."""
+        transfer_tokens = [
+            (transfer, token_budget.tokens_of_transfer(transfer.name, transfers.description_of(transfer)))
+            for transfer in agent_transfers
+        ]
+        texts = [
+            (procedure, estimate_tokens(references.rendered_text(text))) for procedure, text in pieces.items()
+        ]
+        tokens = sum(count for part in (tools, transfer_tokens, texts) for _, count in part)
+        return cls(agent, depth, tools, transfer_tokens, texts, tokens, above + tokens)
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -97,7 +119,7 @@ def read_tree(agent: Agent) -> Tree:
             procedure: references.parse(procedure.text, names)
             for procedure in procedure_rows[row.pk].procedures
         }
-        node = _node(
+        node = TreeNode.measure(
             row,
             depth,
             [(pin, token_budget.tokens(effective)) for pin, effective in effective_pins],
@@ -115,26 +137,6 @@ def read_tree(agent: Agent) -> Tree:
             if remark.code == "agent_unreachable"
         ]
     return Tree(nodes, [*problems, *_find_shared_tools([node for node in nodes if node.tools])])
-
-
-def _node(
-    agent: Agent,
-    depth: int,
-    tools: Sequence[tuple[Pin, int]],
-    agent_transfers: Sequence[Transfer],
-    pieces: Mapping[Procedure, Sequence[Piece]],
-    *,
-    above: int,
-) -> TreeNode:
-    transfer_tokens = [
-        (transfer, token_budget.tokens_of_transfer(transfer.name, transfers.description_of(transfer)))
-        for transfer in agent_transfers
-    ]
-    texts = [
-        (procedure, estimate_tokens(references.rendered_text(text))) for procedure, text in pieces.items()
-    ]
-    tokens = sum(count for part in (tools, transfer_tokens, texts) for _, count in part)
-    return TreeNode(agent, depth, tools, transfer_tokens, texts, tokens, above + tokens)
 
 
 def _find_procedure_problems(

@@ -155,7 +155,7 @@ def of_tools(
     resolutions = bound_tools.resolve_in_environments(
         keys, list(dict.fromkeys(tool.subject for tool in tools)), agent=agent.pk
     )
-    catalog, now = _read_catalog(agent, tools, resolutions, user), timezone.now()
+    catalog, now = _Catalog.read(agent, tools, resolutions, user), timezone.now()
     return {key: [catalog.judge(tool, resolutions[key, tool.subject], now) for tool in tools] for key in keys}
 
 
@@ -175,6 +175,49 @@ class _Catalog:
     credentials: dict[UUID, CredentialStatus]
     user_access: "_UserAccess"
     calls: Mapping[evidence.Ran, LastCall]
+
+    @classmethod
+    def read(
+        cls,
+        agent: Agent,
+        tools: Sequence[AgentTool],
+        resolutions: Mapping[tuple[int, Subject], Resolution],
+        user: str,
+    ) -> "_Catalog":
+        keys = {(tool.subject.tool, tool.subject.ordinal) for tool in tools}
+        version_rows = _VERSIONS.rows(
+            tools=list({pk for pk, _ in keys}), ordinals=list({ordinal for _, ordinal in keys})
+        )
+        versions = {key: row for row in version_rows if (key := (row.tool_id, row.ordinal)) in keys}
+        keys_of_activities = {resolution.version for resolution in resolutions.values() if resolution.version}
+        rows = ActivityVersion.objects.select_related("activity")
+        activities = rows.in_bulk(keys_of_activities) if keys_of_activities else {}
+        activity_reach = _ActivityReach.read(
+            activities.values(), agent, {tool.agent for tool in tools} - {agent.slug}
+        )
+        unlisted = [row.tool.stopped for row in versions.values() if not row.label and row.tool.stopped]
+        endpoints = {row.tool.endpoint for row in versions.values()}
+        now = timezone.now()
+        ran = {
+            (subject.tool, version.pk, resolution.version or 0)
+            for (_, subject), resolution in resolutions.items()
+            if (version := versions.get((subject.tool, subject.ordinal)))
+        }
+        return cls(
+            root=agent.slug,
+            versions=versions,
+            activities=activities,
+            activity_reach=activity_reach,
+            protocols={endpoint.pk: endpoint.speak() for endpoint in endpoints},
+            reviewed=holds.review_states([*versions.values(), *unlisted]),
+            credentials={
+                row.pk: status.status_of(row, now)
+                for row in {endpoint.credential for endpoint in endpoints}
+                if row
+            },
+            user_access=_UserAccess.read(agent, user, endpoints),
+            calls=evidence.last_calls(ran, [agent.pk, *(row.pk for row in activity_reach.agents.values())]),
+        )
 
     def judge(self, tool: AgentTool, resolution: Resolution, now: datetime) -> Readiness:
         facts = self.facts_of(tool, resolution)
@@ -323,48 +366,6 @@ class _Catalog:
             yield Obstacle(
                 "unavailable", "stops", message, _("Wait until then; it is tried again by itself.")
             )
-
-
-def _read_catalog(
-    agent: Agent,
-    tools: Sequence[AgentTool],
-    resolutions: Mapping[tuple[int, Subject], Resolution],
-    user: str,
-) -> _Catalog:
-    keys = {(tool.subject.tool, tool.subject.ordinal) for tool in tools}
-    version_rows = _VERSIONS.rows(
-        tools=list({pk for pk, _ in keys}), ordinals=list({ordinal for _, ordinal in keys})
-    )
-    versions = {key: row for row in version_rows if (key := (row.tool_id, row.ordinal)) in keys}
-    keys_of_activities = {resolution.version for resolution in resolutions.values() if resolution.version}
-    rows = ActivityVersion.objects.select_related("activity")
-    activities = rows.in_bulk(keys_of_activities) if keys_of_activities else {}
-    activity_reach = _ActivityReach.read(
-        activities.values(), agent, {tool.agent for tool in tools} - {agent.slug}
-    )
-    unlisted = [row.tool.stopped for row in versions.values() if not row.label and row.tool.stopped]
-    endpoints = {row.tool.endpoint for row in versions.values()}
-    now = timezone.now()
-    ran = {
-        (subject.tool, version.pk, resolution.version or 0)
-        for (_, subject), resolution in resolutions.items()
-        if (version := versions.get((subject.tool, subject.ordinal)))
-    }
-    return _Catalog(
-        root=agent.slug,
-        versions=versions,
-        activities=activities,
-        activity_reach=activity_reach,
-        protocols={endpoint.pk: endpoint.speak() for endpoint in endpoints},
-        reviewed=holds.review_states([*versions.values(), *unlisted]),
-        credentials={
-            row.pk: status.status_of(row, now)
-            for row in {endpoint.credential for endpoint in endpoints}
-            if row
-        },
-        user_access=_UserAccess.read(agent, user, endpoints),
-        calls=evidence.last_calls(ran, [agent.pk, *(row.pk for row in activity_reach.agents.values())]),
-    )
 
 
 # Without the default order, for which the planner reads the whole table.

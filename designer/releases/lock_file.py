@@ -31,6 +31,27 @@ class LockChange:
     tool: str
     message: str
 
+    @classmethod
+    def of_tool(cls, old: ReleasedTool, new: ReleasedTool, number: int) -> "LockChange":
+        """Compare a locked tool with that of release `number`."""
+        name = old.signature.name
+        # Checked first, because a caller that uses the old name fails in any case.
+        if new.signature.name != name:
+            message = f"“{name}” is called “{new.signature.name}” in release {number}."
+            return cls("tool_renamed", "breaking", name, message)
+        signatures = [token_budget.shown_signature(tool.signature) for tool in (old, new)]
+        comparison = signature_diff.compare(*signatures)
+        broken = [change.sentence for change in comparison.changes if change.class_ == "breaking"]
+        if broken:
+            return cls(
+                "tool_changed", "breaking", name, f"“{name}” breaks in release {number}: {' '.join(broken)}"
+            )
+        sentences = [change.sentence for change in comparison.changes] or ["What a model reads is the same."]
+        at_run_time = list(release_diff.at_run_time(old, new))
+        class_: Class = "notice" if at_run_time or comparison.class_ == "notice" else "compatible"
+        message = f"“{name}” differs in release {number}: {' '.join([*sentences, *at_run_time])}"
+        return cls("tool_changed", class_, name, message)
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogOffer:
@@ -192,7 +213,7 @@ def _compare_agents(
             message = f"Release {number} does not have “{name}” any more."
             yield LockChange("tool_removed", "breaking", name, message)
         elif other != tool:
-            yield _tool_change(tool, other, number)
+            yield LockChange.of_tool(tool, other, number)
     for tool in new.values():
         name = tool.signature.name
         yield LockChange("tool_added", "compatible", name, f"Release {number} has “{name}” as well.")
@@ -211,23 +232,3 @@ def _compare_agents(
     for transfer in new_transfers.values():
         message = f"Release {number} hands over by “{transfer.name}” as well."
         yield LockChange("transfer_added", "compatible", transfer.name, message)
-
-
-def _tool_change(old: ReleasedTool, new: ReleasedTool, number: int) -> LockChange:
-    name = old.signature.name
-    # Checked first, because a caller that uses the old name fails in any case.
-    if new.signature.name != name:
-        message = f"“{name}” is called “{new.signature.name}” in release {number}."
-        return LockChange("tool_renamed", "breaking", name, message)
-    signatures = [token_budget.shown_signature(tool.signature) for tool in (old, new)]
-    comparison = signature_diff.compare(*signatures)
-    broken = [change.sentence for change in comparison.changes if change.class_ == "breaking"]
-    if broken:
-        return LockChange(
-            "tool_changed", "breaking", name, f"“{name}” breaks in release {number}: {' '.join(broken)}"
-        )
-    sentences = [change.sentence for change in comparison.changes] or ["What a model reads is the same."]
-    at_run_time = list(release_diff.at_run_time(old, new))
-    class_: Class = "notice" if at_run_time or comparison.class_ == "notice" else "compatible"
-    message = f"“{name}” differs in release {number}: {' '.join([*sentences, *at_run_time])}"
-    return LockChange("tool_changed", class_, name, message)

@@ -103,29 +103,29 @@ def unsafe(changes: list[diff.Change]) -> list[diff.Change]:
 
 
 def _cached_changes(old: ReleasedTool, new: ReleasedTool) -> list[diff.Change]:
-    return _change_cache.get(content_digest((old, new)), lambda: _changes(old, new))
-
-
-def _changes(old: ReleasedTool, new: ReleasedTool) -> list[diff.Change]:
     """Return the changes that clients see, read as Pegboard itself would read them: in the first protocol in
     which one breaks them, else in the one that carries the most.
     """
-    changes: list[diff.Change] = []
-    agent = ReleasedAgent(slug="", name="", description="")
-    documents = [ReleaseDocument(schema="", agent=agent, number=1, tools=(tool,)) for tool in (old, new)]
-    for format_ in _FORMATS:
-        if not all(base.carried(document, format_.limits).is_whole for document in documents):
-            continue
-        reader = protocols.get(format_.name)()
-        try:
-            old_signature, new_signature = (
-                reader.read(format_.write(document)["items"][0])  # type: ignore[index]
-                for document in documents
-            )
-        except UnreadableItemError:
-            # A client that reads as strictly has never been able to read it.
-            continue
-        changes = list(diff.compare(old_signature, new_signature).changes)
-        if unsafe(changes):
-            break
-    return changes
+
+    def compare_once() -> list[diff.Change]:
+        changes: list[diff.Change] = []
+        agent = ReleasedAgent(slug="", name="", description="")
+        documents = [ReleaseDocument(schema="", agent=agent, number=1, tools=(tool,)) for tool in (old, new)]
+        for format_ in _FORMATS:
+            if not all(base.carried(document, format_.limits).is_whole for document in documents):
+                continue
+            reader = protocols.get(format_.name)()
+            try:
+                old_signature, new_signature = (
+                    reader.read(format_.write(document)["items"][0])  # type: ignore[index]
+                    for document in documents
+                )
+            except UnreadableItemError:
+                # A client that reads as strictly has never been able to read it.
+                continue
+            changes = list(diff.compare(old_signature, new_signature).changes)
+            if unsafe(changes):
+                break
+        return changes
+
+    return _change_cache.get(content_digest((old, new)), compare_once)

@@ -1,6 +1,6 @@
 """The differences of two releases as people read them, a page at a time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from core.numbered_pages import NumberedPage, page_of
@@ -27,12 +27,15 @@ PART_SIZE = 700  # bytes of the markup of one difference
 _TEXTS = {"name", "title", "description", "img", "tags", "examples"}
 
 
+_DescribedChange = ChangedMember | ReleasedToolChange | ProcedureChange | TransferChange | ReadableChange
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     """One change, before it is described. `change` is None for a sub-agent without other changes."""
 
     agent: AgentDifference
-    change: ChangedMember | ReleasedToolChange | ProcedureChange | TransferChange | ReadableChange | None
+    change: _DescribedChange | None
     kind: str = ""
 
     @property
@@ -65,7 +68,19 @@ class ReleaseComparison:
             self._tools.append(
                 {(node.id, tool.id): tool for node in nodes for tool in (*node.tools, *node.context)}
             )
-        self._rows = [row for agent in (self._root, *changes.agents) for row in _rows_of(agent)]
+        self._rows: list[_Row] = []
+        for agent in (self._root, *changes.agents):
+            groups: list[tuple[str, Iterable[_DescribedChange]]] = [
+                ("", agent.agent),
+                # Tools that calls may fail on come before those with other texts.
+                ("tool", sorted(agent.tools, key=_rank)),
+                ("prompt or resource", agent.context),
+                ("transfer", agent.transfers),
+                ("procedure", agent.procedures),
+            ]
+            self._rows += [_Row(agent, change, kind) for kind, group in groups for change in group]
+            if not agent.count and agent.mark != "changed":
+                self._rows.append(_Row(agent, None))
         self._rows += [_Row(self._root, change) for change in appended]
 
     def page(
@@ -165,22 +180,6 @@ def compare_for_people(
 ) -> ReleaseComparison | None:
     """Compare two releases, if there are two."""
     return ReleaseComparison(before, after) if before and after else None
-
-
-def _rows_of(agent: AgentDifference) -> Iterator[_Row]:
-    """Yield the changes of one agent: tools that calls may fail on come before those with other texts."""
-    for member in agent.agent:
-        yield _Row(agent, member)
-    for tool in sorted(agent.tools, key=_rank):
-        yield _Row(agent, tool, "tool")
-    for item in agent.context:
-        yield _Row(agent, item, "prompt or resource")
-    for transfer in agent.transfers:
-        yield _Row(agent, transfer, "transfer")
-    for procedure in agent.procedures:
-        yield _Row(agent, procedure, "procedure")
-    if not agent.count and agent.mark != "changed":
-        yield _Row(agent, None)
 
 
 def _rank(tool: ReleasedToolChange) -> int:

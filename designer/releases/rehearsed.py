@@ -54,6 +54,20 @@ class _TestSet:
     test_sentences: Sequence[Sentence]
     digest: str
 
+    def explain_missing(self, run: RehearsalRun | None) -> str:
+        """Return why the run has no result; "" if it has one. Starts a worker for the built-in judge."""
+        if run and run.status == RehearsalStatus.SUCCEEDED:
+            return ""
+        if self.judge is None:
+            release = [self.release.pk] if self.release else []
+            wakes.wake_worker(schedule.TASK, self.agent.pk, *release)
+            return _(PENDING)
+        if run is None:
+            return _(NOT_STARTED).format(judge=self.judge)
+        if run.status == RehearsalStatus.FAILED:
+            return _(FAILED).format(judge=self.judge, reason=run.message)
+        return _(RUNNING).format(judge=self.judge)
+
 
 def compare_tree(
     tree: Sequence[Node], draft: ReleaseDocument, *, base: Release | None, old: ReleaseDocument | None
@@ -200,7 +214,7 @@ def _compare_runs(
     agent = current_set.agent
     test_sets = [test_set for test_set in (current_set, earlier_set) if test_set]
     run_by_digest = {row.digest: stored.get((agent.pk, row.digest)) for row in test_sets}
-    missing = [_explain_missing(row, run_by_digest[row.digest]) for row in test_sets]
+    missing = [row.explain_missing(run_by_digest[row.digest]) for row in test_sets]
     comparison = RehearsalComparison(
         agent=agent.name,
         judge=plan.asks.name if plan.asks else built_in.NAME,
@@ -221,18 +235,3 @@ def _compare_runs(
         against=earlier_set.release.number if earlier_set and earlier_set.release else None,
         flips=tuple(results.flips(runs.answers_of(run), runs.answers_of(earlier_run))) if earlier_run else (),
     )
-
-
-def _explain_missing(question: _TestSet, run: RehearsalRun | None) -> str:
-    """Return why there is no result; "" if there is one."""
-    if run and run.status == RehearsalStatus.SUCCEEDED:
-        return ""
-    if question.judge is None:
-        release = [question.release.pk] if question.release else []
-        wakes.wake_worker(schedule.TASK, question.agent.pk, *release)
-        return _(PENDING)
-    if run is None:
-        return _(NOT_STARTED).format(judge=question.judge)
-    if run.status == RehearsalStatus.FAILED:
-        return _(FAILED).format(judge=question.judge, reason=run.message)
-    return _(RUNNING).format(judge=question.judge)

@@ -103,7 +103,15 @@ def perform(run_id: int) -> None:
     except (RefusedError, UndecryptableError) as exc:
         _end(run, printable(exc.message, 1_000))
     except (ProtocolError, InvalidReplyError) as exc:
-        _retry(run, exc)
+        message = printable(getattr(exc, "message", str(exc)), 1_000)
+        if run.attempts >= len(RETRY_DELAYS):
+            _end(run, message)
+            return
+        retry_after = timedelta(seconds=getattr(exc, "retry_after", None) or 0)
+        wait = max(RETRY_DELAYS[run.attempts], min(retry_after, MAX_WAIT))
+        TranslationRun.objects.filter(pk=run.pk, status__in=ACTIVE).update(
+            status=RehearsalStatus.QUEUED, due_at=Now() + wait, attempts=F("attempts") + 1, message=message
+        )
     else:
         if is_over:
             _end(run, "")
@@ -166,18 +174,6 @@ def find_untranslated(run: TranslationRun) -> TextBatch:
             texts[text.digest] = text
         last, done = tool.pk, done + 1
     return TextBatch(list(texts.values()), last, done, is_last=len(tools) < TOOLS_AT_ONCE)
-
-
-def _retry(run: TranslationRun, error: ProtocolError | InvalidReplyError) -> None:
-    message = printable(getattr(error, "message", str(error)), 1_000)
-    if run.attempts >= len(RETRY_DELAYS):
-        _end(run, message)
-        return
-    retry_after = timedelta(seconds=getattr(error, "retry_after", None) or 0)
-    wait = max(RETRY_DELAYS[run.attempts], min(retry_after, MAX_WAIT))
-    TranslationRun.objects.filter(pk=run.pk, status__in=ACTIVE).update(
-        status=RehearsalStatus.QUEUED, due_at=Now() + wait, attempts=F("attempts") + 1, message=message
-    )
 
 
 def _end(run: TranslationRun, message: str) -> None:

@@ -201,9 +201,15 @@ class TokenHolder(ABC, Generic[TokenRow]):
             sent_secrets.append(client_secret)
         # A signed statement counts once, so that each request has a form of its own.
         form = partial(grant_requests.token_form, self.client, client_secret, fields)
-        lease = self._claim()
-        if lease is None:
-            return None
+        # The lease is committed before anything is sent, if no other process has one.
+        lease = uuid.uuid4()
+        free = Q(lease_until=None) | Q(lease_until__lte=Now())
+        ready = Q(retry_at=None) | Q(retry_at__lte=Now())
+        with transaction.atomic(durable=True):
+            claimable = self.unchanged_row().filter(free, ready)
+            started_at = Coalesce("started_at", Now())
+            if not claimable.update(lease=lease, lease_until=Now() + LEASE, started_at=started_at):
+                return None
         failpoint("token-claimed")
         began = time.monotonic()
         try:
@@ -214,19 +220,6 @@ class TokenHolder(ABC, Generic[TokenRow]):
         token = self._store(tokens, time.monotonic() - began)
         failpoint("token-stored")
         return token
-
-    def _claim(self) -> uuid.UUID | None:
-        # The lease, committed before anything is sent, if no other process has one.
-        lease = uuid.uuid4()
-        free = Q(lease_until=None) | Q(lease_until__lte=Now())
-        ready = Q(retry_at=None) | Q(retry_at__lte=Now())
-        with transaction.atomic(durable=True):
-            claimed = (
-                self.unchanged_row()
-                .filter(free, ready)
-                .update(lease=lease, lease_until=Now() + LEASE, started_at=Coalesce("started_at", Now()))
-            )
-        return lease if claimed else None
 
     def _request(self, lease: uuid.UUID, form: Callable[[], Form], sent: list[Secret]) -> Tokens:
         # Sends the same refresh token once more when its reply was lost. Servers that rotate refresh tokens

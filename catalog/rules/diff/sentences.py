@@ -143,10 +143,41 @@ _REORDERED = {
 
 
 class _Subject(NamedTuple):
+    """The input, output or object that a path is about, and the member of it that has changed.
+
+    what: None for the order of all inputs or outputs. value: an allowed value, for a member of their list.
+    """
+
     side: str
     what: Wording | None
     member: str
     value: str | None
+
+    @classmethod
+    def of_path(cls, path: str, kind: str) -> "_Subject":
+        parts = list(pointers.split(f"/{path}"))
+        side = _TOGETHER.get(parts[0], parts[0])
+        if parts[0] in _TOGETHER:
+            inside, remaining_parts = _place(parts[1:])
+            if inside:
+                subject = Wording(_MEMBER_OF_OBJECT[side], {"member": quote_value(inside)})
+            else:
+                subject = Wording(_OBJECT[side])
+        elif len(parts) == 1:
+            return cls(side, None, "", None)
+        elif parts[2:3] == ["schema"]:
+            inside, remaining_parts = _place(parts[3:])
+            remaining_parts = remaining_parts or ([] if kind in ("added", "removed") else ["schema"])
+            if inside:
+                names = {"member": quote_value(inside), "name": quote_value(parts[1])}
+                subject = Wording(_MEMBER_OF_NAMED[side], names)
+            else:
+                subject = Wording(_NAMED[side], {"name": quote_value(parts[1])})
+        else:
+            remaining_parts, subject = parts[2:], Wording(_NAMED[side], {"name": quote_value(parts[1])})
+        member = "allowed_values" if remaining_parts[:1] == ["enum"] else "".join(remaining_parts[:1])
+        value = "/".join(remaining_parts[1:]) if member == "allowed_values" and remaining_parts[1:] else None
+        return cls(side, subject, member, value)
 
 
 def join_path(parts: Iterable[str]) -> str:
@@ -158,7 +189,7 @@ def wording_of(path: str, kind: str, effect: str, before: object, after: object)
         return Wording(_DESTRUCTIVE_WITHDRAWN, {"after": quote_value(after)})
     if path in _TOOL:
         return Wording(_TOOL[path], {"before": quote_value(before), "after": quote_value(after)})
-    subject = _subject(list(pointers.split(f"/{path}")), kind)
+    subject = _Subject.of_path(path, kind)
     if subject.what is None:
         return Wording(_REORDERED[subject.side])
     if not subject.member and kind in ("added", "removed"):
@@ -182,32 +213,6 @@ def wording_of(path: str, kind: str, effect: str, before: object, after: object)
     if words is None or (effect == "widens_risk" and kind == "changed" and "compare" not in words):
         return _rule_changed(subject, kind, effect)
     return Wording(words, {"what": subject.what, "before": quote_value(before), "after": quote_value(after)})
-
-
-def _subject(parts: list[str], kind: str) -> _Subject:
-    # The subject of a path, and its member.
-    side = _TOGETHER.get(parts[0], parts[0])
-    if parts[0] in _TOGETHER:
-        inside, remaining_parts = _place(parts[1:])
-        if inside:
-            subject = Wording(_MEMBER_OF_OBJECT[side], {"member": quote_value(inside)})
-        else:
-            subject = Wording(_OBJECT[side])
-    elif len(parts) == 1:
-        return _Subject(side, None, "", None)
-    elif parts[2:3] == ["schema"]:
-        inside, remaining_parts = _place(parts[3:])
-        remaining_parts = remaining_parts or ([] if kind in ("added", "removed") else ["schema"])
-        if inside:
-            names = {"member": quote_value(inside), "name": quote_value(parts[1])}
-            subject = Wording(_MEMBER_OF_NAMED[side], names)
-        else:
-            subject = Wording(_NAMED[side], {"name": quote_value(parts[1])})
-    else:
-        remaining_parts, subject = parts[2:], Wording(_NAMED[side], {"name": quote_value(parts[1])})
-    member = "allowed_values" if remaining_parts[:1] == ["enum"] else "".join(remaining_parts[:1])
-    value = "/".join(remaining_parts[1:]) if member == "allowed_values" and remaining_parts[1:] else None
-    return _Subject(side, subject, member, value)
 
 
 def _place(parts: list[str]) -> tuple[str, list[str]]:

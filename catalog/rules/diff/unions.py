@@ -98,8 +98,19 @@ class _Match:
         self.place = place
         self.is_input = comparer.side == "inputs"
         self.all_offered = new_branches if self.is_input else old_branches
-        unmatched = self._unmatched_branches(old_branches, new_branches)
-        self.needed, self.offered = unmatched if self.is_input else unmatched[::-1]
+        # The branches of each side that the other side lacks.
+        unmatched, others = [], list(new_branches)
+        for old in old_branches:
+            equal = next((n for n, new in enumerate(others) if is_equal(old, new)), None)
+            if equal is None or comparer.compare(old, others[equal], place):
+                equal = next(
+                    (n for n, new in enumerate(others) if not comparer.compare(old, new, place)), None
+                )
+            if equal is None:
+                unmatched.append(old)
+            else:
+                del others[equal]
+        self.needed, self.offered = (unmatched, others) if self.is_input else (others, unmatched)
 
     def contained_changes(self) -> list[Change]:
         """Return the changes of the branches that fit inside an offered one; they are no longer needed."""
@@ -161,21 +172,3 @@ class _Match:
         if types_of(levels[0].schema).isdisjoint(types_of(levels[1].schema)):
             return 0
         return min(1 + len(levels[0].properties.keys() & levels[1].properties.keys()), 2)
-
-    def _unmatched_branches(
-        self, old_branches: Sequence[AnySchema], new_branches: Sequence[AnySchema]
-    ) -> tuple[list[AnySchema], list[AnySchema]]:
-        """Return the branches of each side that the other side lacks."""
-        unmatched, others = [], list(new_branches)
-        for old in old_branches:
-            equal = next((n for n, new in enumerate(others) if is_equal(old, new)), None)
-            if equal is None or self.comparer.compare(old, others[equal], self.place):
-                equal = next(
-                    (n for n, new in enumerate(others) if not self.comparer.compare(old, new, self.place)),
-                    None,
-                )
-            if equal is None:
-                unmatched.append(old)
-            else:
-                del others[equal]
-        return unmatched, others
