@@ -256,7 +256,7 @@ def open_address(
     source: AddressSource,
     mark: str = "",
 ) -> Iterator[HttpSession]:
-    """A session with the address of an activity, which belongs to no endpoint.
+    """Open a session with the address of an activity, which belongs to no endpoint.
 
     `source` is the role of the user who saved it. The credential is sent to no origin but its own.
     """

@@ -27,8 +27,8 @@ class CurrentTool:
 
     @property
     def newest_digest(self) -> str:
-        """The digest of the document that was listed last: it may differ from the version's in members that
-        make no version.
+        """Return the digest of the last listed document. It may differ from the version's in members whose
+        changes make no new version.
         """
         return self.listed_digest or self.digest
 

@@ -68,8 +68,7 @@ class Replies:
     """The replies of one run, and the stored replies of earlier ones.
 
     The main thread reads, and another one may call `store` meanwhile. `before_asking` is called before each
-    request
-    to the vendor and may raise: the replies so far can then be stored.
+    request to the vendor and may raise: the replies so far can then be stored.
     """
 
     def __init__(self, run: Run, before_asking: Callable[[], None] = lambda: None) -> None:
@@ -89,12 +88,12 @@ class Replies:
 
     @property
     def seconds_before(self) -> float:
-        """Return how long ago the first of the attempts began that this one continues."""
+        """Return the seconds since the first attempt that this one continues began; 0 for a new one."""
         stored_replies = self._heard.kept.values() if self._heard else ()
         return max([(timezone.now() - reply.since).total_seconds() for reply in stored_replies], default=0.0)
 
     def over(self, session: base.Session, reader: str) -> base.Session:
-        """The vendor, from where the last run broke off. From the second time on, from the beginning."""
+        """Return a session that continues where the last run broke off; a second one starts anew."""
         rows = KeptReply.objects.filter(endpoint=self._run.endpoint_id, reader=reader)
         # Replies that are too old are requested again. A run that continues another one uses all, or it would
         # never reach its limit.

@@ -12,8 +12,9 @@ from people.forms import ModelOperationForm
 
 
 class ReachForm(PolicyForm, ModelOperationForm):
-    """A form with these fields. An empty number is the default, and empty certificates are the well-known
-    ones."""
+    """The settings of requests to an endpoint. An empty number stands for the default, and empty certificates
+    for the well-known ones.
+    """
 
     class Meta:
         model = Endpoint

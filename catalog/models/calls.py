@@ -1,4 +1,4 @@
-"""Tools run by people and by runtimes of agents: one call is one row, from the wish to its outcome."""
+"""Tools run by people and by runtimes of agents: one call is one row, from the request to its outcome."""
 
 import uuid
 from typing import Any, get_args

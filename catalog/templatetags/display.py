@@ -337,7 +337,7 @@ def _distance(span: timedelta) -> str:
 
 @register.filter
 def compact(number: int) -> str:
-    """1234 as "1.2k": for columns in which the order of magnitude matters."""
+    """Format 1234 as "1.2k", for columns in which the order of magnitude matters."""
     if number < 1000:
         return str(number)
     if number < 1_000_000:

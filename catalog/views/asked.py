@@ -16,7 +16,7 @@ def numbers(texts: list[str]) -> list[int]:
 
 
 def next_path(request: HttpRequest) -> str:
-    """Return the path of Pegboard to which `next` refers, where the user continues; "" for anything else."""
+    """Return the path in `next`, at which the user continues; "" if it is no path of Pegboard."""
     path = request.POST.get("next") or request.GET.get("next", "")
     is_safe = url_has_allowed_host_and_scheme(path, {request.get_host()}, require_https=request.is_secure())
     # Without the slash, `redirect` takes it for the name of a page.

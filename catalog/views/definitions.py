@@ -28,7 +28,7 @@ def definition_new(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def definition_import_page(request: HttpRequest) -> HttpResponse:
-    """Many, from one JSON document; all of them, or none."""
+    """Define many tools from one JSON document, all or none."""
     form = DefinitionListForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         document = None

@@ -171,7 +171,7 @@ class FormatOutput(serializers.Serializer[Any]):
 
 
 class ReleaseDetailOutput(ReleaseOutput):
-    """`problems` is empty while all is as it was published."""
+    """`problems`: how the stored release differs from what was published; empty if it does not."""
 
     formats = serializers.SerializerMethodField()
     problems = serializers.SerializerMethodField()

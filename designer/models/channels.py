@@ -1,4 +1,4 @@
-"""The channels of an agent, which lead runtimes to releases, and every move of them."""
+"""The channels of an agent, which point runtimes to releases, and every move of them."""
 
 from django.conf import settings
 from django.db import models

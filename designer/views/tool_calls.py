@@ -59,7 +59,7 @@ def tool_call_events(request: HttpRequest, pk: int, call: int) -> HttpResponseBa
 
 
 class CallEventStream:
-    """Holds a place among the threads of the process until it is closed. Raises NoRoomError."""
+    """The events of a call. It occupies a thread of the process until it is closed. Raises NoRoomError."""
 
     def __init__(self, call: Call) -> None:
         self._room = places.room(places.holder_of(call))

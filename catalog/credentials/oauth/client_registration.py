@@ -252,7 +252,7 @@ def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
 def _secret(
     document: Mapping[str, Any], authentication_method: str, host: str
 ) -> tuple[Secret | None, datetime | None]:
-    """Return the client secret and its end, None if it has none."""
+    """Return the client secret and when it expires. None: the client has no secret, or it does not expire."""
     # Some servers give a secret to a public client as well; it is of no use.
     if authentication_method == ClientAuthentication.NONE:
         return None, None

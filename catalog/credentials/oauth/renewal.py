@@ -155,7 +155,7 @@ def columns_for(
 
 
 def end_sign_in(grant: Grant, rows: QuerySet[Grant], code: str, message: str) -> None:
-    """The sign-in is over, if `rows` still finds it as it was."""
+    """End the sign-in, if `rows` still contains it unchanged."""
     with transaction.atomic(durable=True):
         ended = rows.update(
             **NO_TOKENS,

@@ -113,7 +113,7 @@ class Comparer:
         return self._limit_changes(changes, path)
 
     def _limit_changes(self, changes: list[Change], path: Path) -> list[Change]:
-        """Return as many changes as a user reads, the gravest first; one more change replaces the others."""
+        """Return at most MAX_CHANGES changes, the gravest first, and one undecided change for all others."""
         if len(changes) <= MAX_CHANGES and not self.are_too_large:
             return changes
         changes = sorted(changes, key=lambda each: EFFECTS.index(each.effect))[:MAX_CHANGES]
