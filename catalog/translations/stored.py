@@ -77,25 +77,22 @@ def translate_tool(tool: Tool, language: str) -> list[TranslatedText]:
     find_language(language)
     texts = tool_texts.texts_of(tool.current.decoded()) if tool.current else []
     translations = translations_of([text.digest for text in texts], language)
-    missing = [text for text in texts if text.digest not in translations]
-    former = _former_translations(tool, missing, language) if missing else {}
-    return [TranslatedText(text, translations.get(text.digest), former.get(text.digest)) for text in texts]
-
-
-def _former_translations(tool: Tool, missing: Collection[ToolText], language: str) -> dict[str, Translation]:
-    """Return the newest translation of an earlier text in the position of each of these texts, by digest."""
-    versions = tool.versions.exclude(current_of=tool).order_by("-ordinal")[:MAX_EARLIER_VERSIONS]
-    earlier: dict[tuple[str, str], list[str]] = {}
-    for version in versions:
-        for text in tool_texts.texts_of(version.decoded()):
-            earlier.setdefault((text.member, text.name), []).append(text.digest)
-    digests = {text.digest: earlier.get((text.member, text.name), []) for text in missing}
-    translations = translations_of({d for former in digests.values() for d in former}, language)
-    return {
-        digest: next(translations[d] for d in former if d in translations)
-        for digest, former in digests.items()
-        if any(d in translations for d in former)
+    # The digests of earlier texts in the position of each text without a translation, the newest first.
+    earlier: dict[tuple[str, str], list[str]] = {
+        (text.member, text.name): [] for text in texts if text.digest not in translations
     }
+    if earlier:
+        for version in tool.versions.exclude(current_of=tool).order_by("-ordinal")[:MAX_EARLIER_VERSIONS]:
+            for text in tool_texts.texts_of(version.decoded()):
+                if (text.member, text.name) in earlier:
+                    earlier[text.member, text.name].append(text.digest)
+    former = translations_of({digest for digests in earlier.values() for digest in digests}, language)
+    rows = []
+    for text in texts:
+        digests = earlier.get((text.member, text.name), [])
+        newest = next((former[digest] for digest in digests if digest in former), None)
+        rows.append(TranslatedText(text, translations.get(text.digest), newest))
+    return rows
 
 
 def find_text(tool: Tool, digest: str) -> ToolText:

@@ -180,7 +180,14 @@ def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -
     if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
         changes.append(member_change(side, [*path, "type"], "retyped", _type_of(old), _type_of(new)))
     elif old.type == new.type and old.schema is None and new.schema is None:
-        changes += _limits(side, path, old, new)
+        for member, rises in (("min", False), ("max", True), ("max_length", True)):
+            limit, new_limit = getattr(old, member), getattr(new, member)
+            if limit != new_limit:
+                kind = kind_of_move(limit, new_limit, rises=rises)
+                changes.append(member_change(side, [*path, member], kind, limit, new_limit))
+        if old.max == new.max and old.max_defaulted != new.max_defaulted:
+            defaulted = (old.max_defaulted, new.max_defaulted)
+            changes.append(change([*path, "max_defaulted"], "changed", "cosmetic", *defaulted))
         changes += _allowed_values(side, [*path, "allowed_values"], old, new)
     elif side == "outputs" and "json" in (old.type, new.type) and old.schema is None and new.schema is None:
         # A document without a schema, and no longer one: that it may hold the other does not help readers.
@@ -221,18 +228,6 @@ def _steps_to(parameter: Parameter) -> Steps:
 def _type_of(parameter: Parameter) -> str:
     unsupported = parameter.unsupported_type
     return f"{unsupported} (not supported)" if unsupported else parameter.type
-
-
-def _limits(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> Iterator[Change]:
-    for member, rises in (("min", False), ("max", True), ("max_length", True)):
-        before, after = getattr(old, member), getattr(new, member)
-        if before != after:
-            yield member_change(
-                side, [*path, member], kind_of_move(before, after, rises=rises), before, after
-            )
-    if old.max == new.max and old.max_defaulted != new.max_defaulted:
-        member = "max_defaulted"
-        yield change([*path, member], "changed", "cosmetic", old.max_defaulted, new.max_defaulted)
 
 
 def _allowed_values(side: Side, path: list[str], old: Parameter, new: Parameter) -> Iterator[Change]:

@@ -29,7 +29,11 @@ def alternatives(old: Level, new: Level) -> tuple[Sequence[AnySchema], Sequence[
 
     None unless each schema is nothing but a union, or one is and the other has no union.
     """
-    unions = [_union(level) for level in (old, new)]
+    unions: list[tuple[str, Sequence[AnySchema]] | None] = []
+    for level in (old, new):
+        rules = CONSTRAINING & level.schema.keys()
+        keyword = next((keyword for keyword in KEYWORDS if rules == {keyword}), None)
+        unions.append((keyword, level.schema[keyword]) if keyword and not level.apart else None)
     if unions == [None, None]:
         return None
     branches: list[Sequence[AnySchema]] = []
@@ -48,15 +52,6 @@ def alternatives(old: Level, new: Level) -> tuple[Sequence[AnySchema], Sequence[
                 else [combined | {"type": word} for word in words]
             )
     return branches[0], branches[1], any(union is not None and union[0] == "oneOf" for union in unions)
-
-
-def _union(level: Level) -> tuple[str, Sequence[AnySchema]] | None:
-    """Return the keyword and the branches of a schema that has no other rule; None for other schemas."""
-    rules = CONSTRAINING & level.schema.keys()
-    for keyword in KEYWORDS:
-        if rules == {keyword} and not level.apart:
-            return keyword, level.schema[keyword]
-    return None
 
 
 def compare(
