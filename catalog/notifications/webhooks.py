@@ -204,10 +204,21 @@ def send_waiting(webhook_id: str) -> None:
         error, status, retry_after = _post(delivery)
         failpoint("webhook-sent")
         _record_attempt(delivery, error, status, SendingState.WAITING)
-        if error:
-            _record_failure(webhook, error, status, retry_after)
-            return
-        Webhook.objects.filter(pk=webhook.pk).update(failures=0, last_sent_at=Now())
+        if not error:
+            Webhook.objects.filter(pk=webhook.pk).update(failures=0, last_sent_at=Now())
+            continue
+        with transaction.atomic():
+            webhook = Webhook.objects.select_for_update().get(pk=webhook.pk)
+            webhook.failures += 1
+            delay = BACK_OFF[min(webhook.failures, len(BACK_OFF)) - 1]
+            if retry_after:
+                delay = max(delay, min(timedelta(seconds=retry_after), timedelta(days=1)))
+            Webhook.objects.filter(pk=webhook.pk).update(failures=webhook.failures, next_at=Now() + delay)
+            if status == GONE:
+                _pause(webhook, None, f"It answered 410: the receiver is gone. {error}")
+            elif webhook.failures >= PAUSED_AFTER:
+                _pause(webhook, None, f"{webhook.failures} attempts in a row failed. The last one: {error}")
+        return
     Webhook.objects.filter(pk=webhook.pk).update(next_at=Now())
 
 
@@ -299,20 +310,6 @@ def _record_attempt(delivery: Delivery, error: str, status: int, state_after_fai
     outcome = {"state": state_after_failure} if error else success
     Delivery.objects.filter(pk=delivery.pk).update(status=status, error=error, **outcome)
     SENT.add("webhook", "failed" if error else "sent")
-
-
-@transaction.atomic
-def _record_failure(webhook: Webhook, error: str, status: int, retry_after: float | None) -> None:
-    webhook = Webhook.objects.select_for_update().get(pk=webhook.pk)
-    webhook.failures += 1
-    delay = BACK_OFF[min(webhook.failures, len(BACK_OFF)) - 1]
-    if retry_after:
-        delay = max(delay, min(timedelta(seconds=retry_after), timedelta(days=1)))
-    Webhook.objects.filter(pk=webhook.pk).update(failures=webhook.failures, next_at=Now() + delay)
-    if status == GONE:
-        _pause(webhook, None, f"It answered 410: the receiver is gone. {error}")
-    elif webhook.failures >= PAUSED_AFTER:
-        _pause(webhook, None, f"{webhook.failures} attempts in a row failed. The last one: {error}")
 
 
 def _pause(webhook: Webhook, actor: User | None, why: str) -> None:

@@ -120,7 +120,12 @@ def _filled_forms(
         data["protocol"] = request.POST.get(READ_AS, "")
     if data is not None and (offer or ENTER in data):
         entered, _unused, name = request.POST.get(ENTER, "").partition(":")
-        data["kind"] = _kind_for(request, offer) if offer else entered
+        data["kind"] = entered
+        if offer:
+            # The kind that was chosen before the settings were filled in, or else the usual one there.
+            stated = request.POST.get("kind", "") if request.POST.get("credential") == NEW else ""
+            usual = OAuthKind.CODE if offer.get("authorization_url") else OAuthKind.CLIENT
+            data["kind"] = stated if offers.FILL in request.POST and stated in clients.KINDS else usual
         kind = kinds.KINDS.get(entered)
         if name and kind and kind.details:
             data[kind.details[0].name] = name
@@ -139,14 +144,6 @@ def _filled_forms(
     elif ENTER in request.POST:
         form.fields["secret"].widget.attrs["autofocus"] = True
     return form, client
-
-
-def _kind_for(request: HttpRequest, offer: dict[str, Any]) -> str:
-    # The kind that was chosen before the settings were filled in, or else the usual one there.
-    stated = request.POST.get("kind", "") if request.POST.get("credential") == NEW else ""
-    if offers.FILL in request.POST and stated in clients.KINDS:
-        return stated
-    return OAuthKind.CODE if offer.get("authorization_url") else OAuthKind.CLIENT
 
 
 @transaction.atomic

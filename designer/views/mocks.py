@@ -177,9 +177,21 @@ class _MockForms:
                 example = {"arguments": self.tried.arguments, "outputs": dict(reply.outcome.outputs)}
                 return lambda now: _add_item(now, "examples", example)
             case "remove", _, _:
-                return lambda now: _remove_item(now, sent)
+                member = "examples" if sent.get("of") == "examples" else "situations"
+                position = sent.get("at")
+                return lambda now: {
+                    **now,
+                    member: [item for index, item in enumerate(now[member]) if str(index) != position],
+                }
             case "switch", _, _:
-                return lambda now: _switch_situation(now, sent)
+                position, is_on = sent.get("at"), sent.get("on") == "1"
+                return lambda now: {
+                    **now,
+                    "situations": [
+                        {**situation, "switch": is_on} if str(index) == position else situation
+                        for index, situation in enumerate(now["situations"])
+                    ],
+                }
         return None
 
 
@@ -191,20 +203,6 @@ def _initial_arguments(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
 
 def _add_item(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:
     return {**now, member: [*now[member], added]}
-
-
-def _remove_item(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
-    member = "examples" if sent.get("of") == "examples" else "situations"
-    remaining = [member_item for index, member_item in enumerate(now[member]) if str(index) != sent.get("at")]
-    return {**now, member: remaining}
-
-
-def _switch_situation(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
-    situations = [
-        {**situation, "switch": sent.get("on") == "1"} if str(index) == sent.get("at") else situation
-        for index, situation in enumerate(now["situations"])
-    ]
-    return {**now, "situations": situations}
 
 
 @requires(Role.VIEWER)
