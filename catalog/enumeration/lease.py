@@ -64,10 +64,10 @@ def lock(run: Run) -> datetime:
 
 def give_back(run: Run) -> bool:
     """Queue the run again. Return False if this attempt may not write any more."""
-    # Nothing more is written under this number of the attempt, so the next to claim the run may have it.
+    # Nothing more is written under the number of this attempt, so the next one may have the same number.
     is_given = claimed_run(run).update(
         status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, in_parts=True
     )
     if is_given:
-        logger.info("a part of run %s has been read; it goes on among the slow runs", run.pk)
+        logger.info("a part of run %s has been read; it continues in the queue of slow runs", run.pk)
     return bool(is_given)

@@ -71,7 +71,7 @@ class StagedTool(msgspec.Struct, frozen=True):
 
 
 def staged_tool(
-    tool_pk: int | None, item: Item, read: Signature, nth: int = 1, same_label_before: int = 0
+    tool_pk: int | None, item: Item, decoded: Signature, nth: int = 1, same_label_before: int = 0
 ) -> StagedTool:
     return StagedTool(
         tool_pk=tool_pk,
@@ -79,17 +79,17 @@ def staged_tool(
         label=item.label,
         label_key=list(item.label_key),
         digest=item.digest,
-        name=read.name,
-        title=read.title,
-        description=read.description,
-        tags=list(read.tags),
-        tokens=tokens_of(read),
-        signature=signature.to_json(read).decode(),
+        name=decoded.name,
+        title=decoded.title,
+        description=decoded.description,
+        tags=list(decoded.tags),
+        tokens=tokens_of(decoded),
+        signature=signature.to_json(decoded).decode(),
         raw=canonical(item.document or {}).decode(),
-        image=image_address(read),
+        image=image_address(decoded),
         nth=nth,
         same_label_before=same_label_before,
-        kind=item_kind(read),
+        kind=item_kind(decoded),
     )
 
 

@@ -110,7 +110,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CallQuerySet(MadeInTeams["Call"]):
-    """A trial of an agent's mock belongs to that agent."""
+    """Calls of tools. A call that tries the mock of an agent belongs to that agent."""
 
     trial_agent = "activity__activity__agent"
 

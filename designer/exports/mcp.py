@@ -39,7 +39,7 @@ def write(release: ReleaseDocument) -> object:
 
 
 def with_its_output(tool: Effective) -> dict[str, Any]:
-    """Return the tool for clients of 2026-07-28 only, whose outputs may be anything."""
+    """Return the tool for clients of revision 2026-07-28 only, which accept any schema of outputs."""
     names = wire(tool)
     outputs = {} if output_of_all(tool) else names.outputs
     names = structs.replace(names, outputs=outputs, whole_output="")

@@ -13,7 +13,7 @@ CALLS_READ = 200
 
 
 def last_calls(runs: Iterable[Ran], agents: Iterable[int]) -> Mapping[Ran, LastCall]:
-    """Return the newest call of each, made for one of these agents or for none, in one statement."""
+    """Return the newest call of each member of `runs` for one of these agents, or for none, in one query."""
     requested = set(runs)
     if not requested:
         return {}

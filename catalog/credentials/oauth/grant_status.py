@@ -28,7 +28,7 @@ class SignInState(models.TextChoices):
 
 
 class Remedy(models.TextChoices):
-    """The action that repairs it, "" for none."""
+    """The action after which the credential works again."""
 
     SIGN_IN = "sign_in", gettext_lazy("Sign in")
     WIDEN = "widen", gettext_lazy("Ask for a token with the scopes that the vendor wants")
