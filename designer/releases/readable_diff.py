@@ -70,10 +70,11 @@ class ReleaseComparison:
             )
         self._rows: list[_Row] = []
         for agent in (self._root, *changes.agents):
+            # Tools that calls may fail on come before those with other texts.
+            tools = sorted(agent.tools, key=_rank)
             groups: list[tuple[str, Iterable[_DescribedChange]]] = [
                 ("", agent.agent),
-                # Tools that calls may fail on come before those with other texts.
-                ("tool", sorted(agent.tools, key=_rank)),
+                ("tool", tools),
                 ("prompt or resource", agent.context),
                 ("transfer", agent.transfers),
                 ("procedure", agent.procedures),
