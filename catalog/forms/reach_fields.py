@@ -12,8 +12,8 @@ from people.forms import ModelOperationForm
 
 
 class ReachForm(PolicyForm, ModelOperationForm):
-    """The settings of requests to an endpoint. An empty number stands for the default, and empty certificates
-    for the well-known ones.
+    """The settings of requests to an endpoint. An empty number means the default, and empty certificates mean
+    the well-known ones.
     """
 
     class Meta:

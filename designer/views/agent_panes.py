@@ -68,14 +68,10 @@ def pane_context(
     below = _CHILDREN.rows(parent=agent.pk)
     active = [child for child in below if not child.archived_at]
     handed: list[dict[str, Any]] = []
-    for transfer in [child.transfer for child in active]:
+    for row in [child.transfer for child in active]:
         # A model is shown a transfer as a tool.
-        if in_format:
-            tokens = in_format.costs.get(transfer.name)
-        else:
-            description = transfers.description_of(transfer)
-            tokens = token_budget.tokens_of_transfer(transfer.name, description)
-        handed.append({"transfer": transfer, "tokens": tokens})
+        tokens = token_budget.tokens_of_transfer(row.name, transfers.description_of(row))
+        handed.append({"transfer": row, "tokens": in_format.costs.get(row.name) if in_format else tokens})
     return {
         "agent": agent,
         "handed": handed,
