@@ -274,14 +274,14 @@ def test_a_procedure_is_tested_against_mocks_in_one_press(client, designer, desk
 
 def test_the_steps_before_an_error_are_kept(client, designer, desk, monkeypatch):
     editing.create_procedure(desk, actor=designer, title="Weather", body="1. authenticate()\n2. look_up()")
-    complete = mock_rehearsals._complete_arguments
+    complete = mock_rehearsals.MockRehearsalStep.complete_arguments
 
     def fail_at_the_second(step, seed):
         if step.number == 2:
             raise DomainError("inputs_unmet", "Run this step by hand.", status=409)
         return complete(step, seed)
 
-    monkeypatch.setattr(mock_rehearsals, "_complete_arguments", fail_at_the_second)
+    monkeypatch.setattr(mock_rehearsals.MockRehearsalStep, "complete_arguments", fail_at_the_second)
     page = client.post(f"{URL}procedures/weather/run/", follow=True)
     assert (page.context["rehearsal"].done, page.context["rehearsal"].next) == (1, 2)
     assert [str(message) for message in page.context["messages"]] == ["Run this step by hand."]
