@@ -52,4 +52,4 @@ on("htmx:afterSwap", (event) => {
 });
 
 /* The page below may show older pins. */
-on("close", (event) => "stale" in event.target.dataset && window.location.reload(), true);
+on("close", (event) => "stale" in event.target.dataset && location.reload(), true);

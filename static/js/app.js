@@ -140,9 +140,10 @@ on("input", (event) => {
   const counted = event.target.closest("[data-counted]");
   if (counted) count(counted);
 });
-on("submit", (event) => changed.delete(event.target));
-window.addEventListener("beforeunload", (event) => {
-  if ([...changed].some((form) => form.isConnected)) event.preventDefault();
+addEventListener("beforeunload", (event) => {
+  if (![...changed].some((form) => form.isConnected)) return;
+  event.preventDefault();
+  setTimeout(endBusy);
 });
 
 /* Before another row opens: save the draft, or ask about unsaved text. */
@@ -185,6 +186,18 @@ on("click", (event) => {
   field.dispatchEvent(new Event("input", { bubbles: true }));
   field.focus();
 });
+
+/* A form is sent once, and shows that it works. */
+on("submit", (event) => {
+  const form = event.target;
+  changed.delete(form);
+  if (event.defaultPrevented || !form.matches("[method=post]")) return;
+  if (form.ariaBusy) event.preventDefault();
+  form.ariaBusy = true;
+  if (event.submitter) event.submitter.ariaBusy = true;
+});
+const endBusy = () => document.querySelectorAll("[aria-busy]").forEach((one) => (one.ariaBusy = null));
+addEventListener("pageshow", endBusy);
 
 /* Tray: ticked tools, stored across pages and searches. */
 const KEY = "ticked";

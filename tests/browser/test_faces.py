@@ -238,3 +238,15 @@ def test_raw_differences_calls_and_the_review_shut_nobody_out(page):
         page.goto(address)
         page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
         assert shut_out(page) == [], address
+
+
+def test_three_compared_tools_can_be_read_on_a_phone(open_browser):
+    tools = [make_tool(make_signature(f"refill_prescription_of_member_{number}")) for number in range(3)]
+    page = open_browser(Role.DESIGNER, viewport=PHONE).new_page()
+    page.goto(f"/tools/compare/?{'&'.join(f'tool={tool.pk}' for tool in tools)}")
+
+    for header in page.locator(".compare thead th").all():
+        box = header.bounding_box()
+        assert box is not None
+        assert box["width"] >= 130
+    assert page.evaluate("document.documentElement.scrollHeight") < 5_000

@@ -360,10 +360,11 @@ def test_what_was_never_read_or_is_gone_is_refused(admin_api):
 
 def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
     admin, path = signed_in(Role.ADMIN), f"/endpoints/{endpoint.pk}/"
-    off = text_of(admin.get(path))
+    settings_path = f"{path}?tab=settings"
+    off = text_of(admin.get(settings_path))
     assert "It is off until you turn it on." in off
     assert "Check now" not in off
-    assert "Turn on" not in text_of(signed_in(Role.VIEWER).get(path))
+    assert "Turn on" not in text_of(signed_in(Role.VIEWER).get(settings_path))
     refused = admin.post(f"{path}second-look/", {"is_on": "1", "other_name": ""}, follow=True)
     assert "only another name makes Pegboard another client" in text_of(refused)
     admin.post(f"{path}second-look/", {"is_on": "1", "other_name": OTHER})
@@ -377,7 +378,7 @@ def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
     assert "Same for other clients" in text_of(page)
     assert "every 2s" not in page.content.decode()
     admin.post(f"{path}second-look/", {"is_on": "0"})
-    assert "It is off until you turn it on." in text_of(admin.get(path))
+    assert "It is off until you turn it on." in text_of(admin.get(settings_path))
     assert SecondLook.objects.get().other_name == OTHER
 
 
