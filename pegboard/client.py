@@ -311,7 +311,8 @@ class _Parser(argparse.ArgumentParser):
         raise CommandError(f"{message[:1].upper()}{message[1:]}. Run “{self.prog} --help” for the options.")
 
 
-def main(arguments: list[str] | None = None) -> int:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line. It raises CommandError for options that it cannot read."""
     every = _Parser(add_help=False)
     every.add_argument("--json", action="store_true", help="print the reply as JSON")
     every.add_argument("--url", default=os.environ.get("PEGBOARD_URL", ""), help="or in PEGBOARD_URL")
@@ -323,8 +324,12 @@ def main(arguments: list[str] | None = None) -> int:
         )
         one.set_defaults(run=command.run)
         command.add_options(one)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
     try:
-        options = parser.parse_args(arguments)
+        options = make_parser().parse_args(arguments)
     except CommandError as error:
         return _report_error(error, is_json=False)
     return carry_out(

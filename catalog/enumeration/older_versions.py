@@ -164,7 +164,6 @@ class _HistoryReader:
         added = append_versions(self._stage_missing(tool, items))
         rewritten = [version for version in added if version.rewrite]
         if rewritten:
-            shown = f"of {_quoted_name(tool)} with other content than when we first read it."
             Finding.objects.bulk_create(
                 [
                     Finding(
@@ -175,8 +174,9 @@ class _HistoryReader:
                         code="DRIFT",
                         severity=Severity.HIGH,
                         subject=version.digest,
-                        message=f"The vendor's history shows version {version.label} {shown} Agents that "
-                        "pinned it keep their version.",
+                        message=f"The vendor's history shows version {version.label} of {_quoted_name(tool)} "
+                        "with other content than when we first read it. Agents that pinned it keep their "
+                        "version.",
                     )
                     for version in rewritten
                 ],

@@ -42,15 +42,15 @@ _DATES = (
 _ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.ASCII)
 
 
-def check_inputs(sentence: str, expected: Mapping[str, Any], tool: Effective) -> tuple[InputAnswer, ...]:
+def check_inputs(sentence: str, expected: Mapping[str, Any], effective: Effective) -> tuple[InputAnswer, ...]:
     """Check the expected values, by the input names that a model sees."""
-    parameters = {tool_input.shown_name: tool_input.parameter for tool_input in tool.inputs}
-    parameters |= {tool_input.alias: tool_input.parameter for tool_input in tool.inputs}
-    answers = []
+    parameters = {tool_input.shown_name: tool_input.parameter for tool_input in effective.inputs}
+    parameters |= {tool_input.alias: tool_input.parameter for tool_input in effective.inputs}
+    tool, answers = effective.name, []
     for name, value in sorted(expected.items()):
         parameter = parameters.get(name)
         if parameter is None:
-            message = f"“{tool.name}” has no input “{name}”."
+            message = f"“{tool}” has no input “{name}”."
         elif parameter.type == "enum" and value not in [allowed.name for allowed in parameter.allowed_values]:
             message = f"“{name}” does not accept “{value}”."
         elif not contains_value(sentence, value, parameter):

@@ -108,7 +108,8 @@ def read_ask(name: str, input_request: object, host: str, kinds: Collection[str]
         elif not isinstance(passed.get("messages"), list) or type(passed.get("maxTokens")) is not int:
             raise ProtocolViolationError("SHAPE", f"The tool's request “{printable(name)}” cannot be read.")
         if len(canonical(passed)) > MAX_REQUEST_BYTES:
-            reason = f"The tool's request “{printable(name)}” has more than {MAX_REQUEST_BYTES // 1024} kB."
+            limit = f"{MAX_REQUEST_BYTES // 1024} kB"
+            reason = f"The tool's request “{printable(name)}” has more than {limit}."
             raise ProtocolViolationError("SHAPE", reason)
         return Ask(name, _REQUESTS[method][1], request={"method": method, "params": passed})
     if method != ELICITATION or not isinstance(params, dict):

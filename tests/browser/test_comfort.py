@@ -329,7 +329,7 @@ def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints,
     is_phone = size == PHONE
     rows, title = (
         page.get_by_role("navigation", name="Tools and procedures of Desk"),
-        page.locator(".pane-title"),
+        page.locator("#detail [data-focus]"),
     )
     expect(page.get_by_role("link", name="Tools 2")).to_be_visible()
     expect(page.get_by_role("link", name="Procedures 1")).to_be_visible()

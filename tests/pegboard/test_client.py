@@ -273,4 +273,4 @@ def test_the_example_runs_commands_that_there_are():
     ]
     assert len(lines) == 2
     for line in lines:
-        client._parser().parse_args(line.split("tools/pegboard.py ")[1].split())
+        client.make_parser().parse_args(line.split("tools/pegboard.py ")[1].split())
