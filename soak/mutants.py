@@ -69,7 +69,7 @@ AREAS = (
             "tests/protocols/test_*.py",
             "tests/protocols/*/test_signature.py",
             "tests/protocols/*/test_listing.py",
-            "tests/protocols/openapi/test_document.py",
+            "tests/protocols/openapi/test_document*.py",
             "tests/protocols/acp/test_messages.py",
         ),
     ),
