@@ -381,10 +381,6 @@ def _join_names(one: list[str], other: list[str]) -> list[str]:
     return list(dict.fromkeys([*one, *other]))
 
 
-def _join_nots(one: AnySchema, other: AnySchema) -> AnySchema:
-    return {"anyOf": [one, other]}
-
-
 def _join_named(join: Callable[[Any, Any], Any], missing: Any, one: Schema, other: Schema) -> Schema:
     return one | {name: join(one.get(name, missing), value) for name, value in other.items()}
 
@@ -408,7 +404,7 @@ _JOIN_VALUE: Mapping[str, Callable[[Any, Any], Any]] = {
     "dependentRequired": partial(_join_named, _join_names, []),
     "dependentSchemas": partial(_join_named, both, True),
     "propertyNames": both,
-    "not": _join_nots,
+    "not": lambda one, other: {"anyOf": [one, other]},
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
     **dict.fromkeys(("uniqueItems", *_FLAGS), operator.or_),

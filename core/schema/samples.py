@@ -199,7 +199,10 @@ class _Maker:
         """Return one level with the rules of all, without rules that no keyword can state."""
         if len(levels) == 1:
             return levels[0]
-        self.work.count(sum(map(_count_members, levels)))
+        # The keywords of each level, and their members, are compared.
+        for level in levels:
+            members = sum(len(value) for value in level.values() if isinstance(value, dict | list))
+            self.work.count(len(level) + members)
         joined = merge.join(levels).schema
         if joined.get("not") == {}:
             raise _NoValueError("Two rules of the schema ask for different types or values.")
@@ -442,8 +445,3 @@ def _required_names(level: Mapping[str, Any]) -> dict[str, None]:
 
 def _exact(bound: types.Bound) -> Fraction:
     return Fraction(str(bound.value))
-
-
-def _count_members(level: Schema) -> int:
-    """Return how much is compared where a level is joined: its keywords, and the members of each."""
-    return len(level) + sum(len(value) for value in level.values() if isinstance(value, dict | list))

@@ -1,6 +1,6 @@
 """The tools and activities that an activity would run, at any depth."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +130,18 @@ def find_reach(versions: Iterable[ActivityVersion]) -> dict[int, ActivityReach]:
     """
     all_versions = list(versions)
     calling = _versions_below(all_versions)
-    chains = {version.pk: list(_with_callees(version, calling)) for version in all_versions}
+    chains: dict[int, list[ActivityVersion]] = {}
+    for version in all_versions:
+        # Each version once, itself first.
+        visited, waiting, chain = {version.pk}, [version], []
+        while waiting:
+            current = waiting.pop()
+            chain.append(current)
+            callees = calling[current.pk][1].values() if current.pk in calling else ()
+            unvisited = {callee.pk: callee for callee in callees if callee.pk not in visited}
+            visited |= unvisited.keys()
+            waiting += unvisited.values()
+        chains[version.pk] = chain
     tool_keys = {row.pk: kinds.get(row.kind).tools(row.config) for chain in chains.values() for row in chain}
     called_keys = {key for keys in tool_keys.values() for key in keys}
     versions_of_tools = ToolVersion.objects.filter(tool__in={tool for tool, _unused in called_keys})
@@ -163,18 +174,6 @@ def _versions_below(versions: Iterable[ActivityVersion]) -> dict[int, _Calling]:
         next_level = {row.pk: row for rows in callees.values() for row in rows.values()}
         level = {pk: row for pk, row in next_level.items() if pk not in calling}
     return calling
-
-
-def _with_callees(version: ActivityVersion, calling: Mapping[int, _Calling]) -> Iterator[ActivityVersion]:
-    # Each version once.
-    visited, waiting = {version.pk}, [version]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        for callee in calling[current.pk][1].values() if current.pk in calling else ():
-            if callee.pk not in visited:
-                visited.add(callee.pk)
-                waiting.append(callee)
 
 
 def with_all_above(activity: Activity) -> set[int]:

@@ -126,21 +126,18 @@ def _of_tools(keys: set[tuple[int, int]]) -> dict[tuple[int, int], Signature | R
     versions = [row for row in rows if (row.tool_id, row.ordinal) in keys]
     states = holds.review_states(versions)
     for row in versions:
-        results[row.tool_id, row.ordinal] = _why_not(row, states.get(row.pk)) or row.decoded()
+        key, tool, signature = (row.tool_id, row.ordinal), row.tool, row.decoded()
+        if not tool.endpoint.is_live:
+            message = _("The vendor of “{tool}” was removed, so it cannot run.")
+            results[key] = "endpoint_removed", message.format(tool=tool)
+        elif states.get(row.pk) == FindingState.BLOCKED:
+            message = _("“{tool}” was blocked in review, so it cannot run.")
+            results[key] = "version_blocked", message.format(tool=tool)
+        elif note := tool.endpoint.speak().why_not_run(signature):
+            results[key] = note.code, note.message
+        else:
+            results[key] = signature
     return results
-
-
-def _why_not(version: ToolVersion, state: FindingState | None) -> Reason | None:
-    if not version.tool.endpoint.is_live:
-        return "endpoint_removed", _("The vendor of “{tool}” was removed, so it cannot run.").format(
-            tool=version.tool
-        )
-    if state == FindingState.BLOCKED:
-        return "version_blocked", _("“{tool}” was blocked in review, so it cannot run.").format(
-            tool=version.tool
-        )
-    note = version.tool.endpoint.speak().why_not_run(version.decoded())
-    return (note.code, note.message) if note else None
 
 
 def _of_activities(keys: set[int]) -> dict[int, Signature | Reason]:

@@ -79,24 +79,26 @@ def _mask_call(call: Call, marks: SensitiveValues, texts: Sequence[str]) -> Call
                 whole_output=MASK if masked.whole_output else "",
                 cut=MASK if masked.cut else "",
                 attempts=[
-                    msgspec.structs.replace(attempt, exchanges=list(map(_mask_exchange, attempt.exchanges)))
+                    msgspec.structs.replace(
+                        attempt,
+                        # Values are in their encoding here, and headers may repeat them.
+                        exchanges=[
+                            RecordedExchange(
+                                method=exchange.method,
+                                url=MASK,
+                                body=MASK,
+                                reply=MASK,
+                                status=exchange.status,
+                                duration_ms=exchange.duration_ms,
+                            )
+                            for exchange in attempt.exchanges
+                        ],
+                    )
                     for attempt in masked.attempts
                 ],
             )
         ).decode()
     return row
-
-
-def _mask_exchange(exchange: RecordedExchange) -> RecordedExchange:
-    # Values are in their encoding here, and headers may repeat them.
-    return RecordedExchange(
-        method=exchange.method,
-        url=MASK,
-        body=MASK,
-        reply=MASK,
-        status=exchange.status,
-        duration_ms=exchange.duration_ms,
-    )
 
 
 def has_sensitive_values(tool: int) -> bool:

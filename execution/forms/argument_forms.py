@@ -109,9 +109,19 @@ class ArgumentsForm(OperationForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        self.arguments = (
-            self._read_json(cleaned) if cleaned.get(JSON_FIELD, "").strip() else self._read_fields(cleaned)
-        )
+        if cleaned.get(JSON_FIELD, "").strip():
+            self.arguments = self._read_json(cleaned)
+        else:
+            values = dict(cleaned)
+            for n, parameter in enumerate(self.inputs):
+                try:
+                    submitted_value(parameter, values.get(_field(n), ""))
+                except ProtocolViolationError as error:
+                    message = _("This is not valid JSON: {reason}").format(reason=_describe_json_error(error))
+                    self.add_error(_field(n), message)
+                    # Without the value the check below does not report a second error.
+                    values.pop(_field(n))
+            self.arguments = self._read_values(values)
         if self._stored_values is not None:
             try:
                 self.arguments = restore(self.arguments, self._stored_values)
@@ -122,20 +132,6 @@ class ArgumentsForm(OperationForm):
             reply = refusal.error or {}
             self.refuse(DomainError(reply["code"], reply["message"], fields=dict(reply.get("fields", {}))))
         return cleaned
-
-    def _read_fields(self, cleaned_values: Mapping[str, Any]) -> dict[str, Any]:
-        values = dict(cleaned_values)
-        for n, parameter in enumerate(self.inputs):
-            try:
-                submitted_value(parameter, values.get(_field(n), ""))
-            except ProtocolViolationError as error:
-                self.add_error(
-                    _field(n),
-                    _("This is not valid JSON: {reason}").format(reason=_describe_json_error(error)),
-                )
-                # Its error is reported above; without the value the check does not report a second one.
-                values.pop(_field(n))
-        return self._read_values(values)
 
     def _read_values(self, entered_value: Mapping[str, Any]) -> dict[str, Any]:
         # Returns values by name. Raises ProtocolViolationError if a value should be JSON and is not.

@@ -169,38 +169,35 @@ class MockEditor(ActivityEditor):
         ]
 
     def situations(self) -> list[SituationRow]:
-        return [
-            self._situation_row(index, cast(Any, situation))
-            for index, situation in enumerate(self.mock.situations)
-        ]
-
-    def _situation_row(self, index: int, situation: Situation | dict[str, Any]) -> SituationRow:
-        """Return the row of a situation. `situation` is a dictionary as long as a part of the mock is
-        invalid.
-        """
-        if isinstance(situation, dict):
-            values = situation
-        else:
-            values = {"name": situation.name, **msgspec.structs.asdict(situation)}
-        kind, switch, prefix = KINDS[str(values["name"])], values.get("switch"), f"situations-{index}"
-        values = {**msgspec.structs.asdict(kind()), **values}
-        plain, objects = _members(kind)
-        return SituationRow(
-            index,
-            gettext(kind.label),
-            str(values["name"]),
-            "when" if switch is None else "on" if switch else "off",
-            [
-                ValueField(f"{prefix}-{name}", str(LABELS[name]), text_of(values[name], _TEXT))
-                for name in plain
-            ],
-            [
-                self._values(f"{prefix}-{name}", values[name], _by_input(name, self.signature), name)
-                for name in objects
-            ],
-            [message for name in plain for message in self.messages_at(f"situations.{index}.{name}")]
-            + self.messages_at(f"situations.{index}"),
-        )
+        rows = []
+        # A situation is a dictionary as long as a part of the mock is invalid.
+        situations = cast(Sequence[Situation | dict[str, Any]], self.mock.situations)
+        for index, situation in enumerate(situations):
+            if isinstance(situation, dict):
+                values = situation
+            else:
+                values = {"name": situation.name, **msgspec.structs.asdict(situation)}
+            kind, switch, prefix = KINDS[str(values["name"])], values.get("switch"), f"situations-{index}"
+            values = {**msgspec.structs.asdict(kind()), **values}
+            plain, objects = _members(kind)
+            row = SituationRow(
+                index,
+                gettext(kind.label),
+                str(values["name"]),
+                "when" if switch is None else "on" if switch else "off",
+                [
+                    ValueField(f"{prefix}-{name}", str(LABELS[name]), text_of(values[name], _TEXT))
+                    for name in plain
+                ],
+                [
+                    self._values(f"{prefix}-{name}", values[name], _by_input(name, self.signature), name)
+                    for name in objects
+                ],
+                [message for name in plain for message in self.messages_at(f"situations.{index}.{name}")]
+                + self.messages_at(f"situations.{index}"),
+            )
+            rows.append(row)
+        return rows
 
     def _values(self, id_: str, value: Any, parameters: Sequence[Parameter], member: str = "") -> Values:
         path = id_.replace("-", ".")

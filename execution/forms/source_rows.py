@@ -48,6 +48,19 @@ class Origin:
     rest: Mapping[str, Any] | None = None
     is_only: bool = False
 
+    def choices_for(self, target: Parameter | None) -> Iterator[tuple[str, str]]:
+        """Yield the parameters that fit the target, and all their members, as values and labels of a
+        `select`.
+        """
+        for parameter in self.parameters:
+            fits = target is None or conversions.conversion_fit(parameter, target) != "no"
+            for pointer in ([""] if fits else []) + list(members(parameter, self.rest)):
+                if self.step:
+                    source = Source(step=self.step, output=parameter.name, at=pointer)
+                else:
+                    source = Source(input=parameter.name, at=pointer)
+                yield encode_choice(source), describe_source(source, self)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
@@ -73,7 +86,7 @@ class SourceRow:
     def __post_init__(self) -> None:
         groups, listed_values = [], {"", FIXED}
         for origin in self.origins:
-            choices = list(_choices_of(origin, self.target))
+            choices = list(origin.choices_for(self.target))
             listed_values.update(value for value, _unused in choices)
             if choices:
                 groups.append((origin.label, choices))
@@ -231,18 +244,6 @@ def _decode_source(text: str) -> Source | None:
     except msgspec.DecodeError:
         # The page sends only valid sources, so another client sent this one.
         return None
-
-
-def _choices_of(origin: Origin, target: Parameter | None) -> Iterator[tuple[str, str]]:
-    """Yield the parameters that fit the target, and all their members, as values and labels of a `select`."""
-    for parameter in origin.parameters:
-        fits = target is None or conversions.conversion_fit(parameter, target) != "no"
-        for pointer in ([""] if fits else []) + list(members(parameter, origin.rest)):
-            if origin.step:
-                source = Source(step=origin.step, output=parameter.name, at=pointer)
-            else:
-                source = Source(input=parameter.name, at=pointer)
-            yield encode_choice(source), describe_source(source, origin)
 
 
 def by_name(parameters: Iterable[Parameter]) -> dict[str, Parameter]:

@@ -1,6 +1,6 @@
 """Convert an agent between the ACP descriptor and the normal form."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -51,21 +51,25 @@ def audience_form(form: dict[str, Any], read_at: datetime | None) -> dict[str, A
     if isinstance(metadata := form.get("metadata"), dict):
         form["metadata"] = {name: metadata[name] for name in metadata.keys() & _DESCRIPTION}
     if isinstance(specs := audience.without_extensions(form.get("specs")), dict):
-        schemas = {name: specs[name] for name in specs.keys() & _SCHEMAS}
-        form["specs"] = specs | {
-            name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()
-        }
+        form["specs"] = _with_canonical_schemas(specs, _SCHEMAS, read_at)
         if isinstance(interrupts := specs.get("interrupts"), list):
-            form["specs"]["interrupts"] = [_interrupt_form(interrupt, read_at) for interrupt in interrupts]
+            plain_interrupts = map(audience.without_extensions, interrupts)
+            form["specs"]["interrupts"] = [
+                _with_canonical_schemas(interrupt, _INTERRUPT_SCHEMAS, read_at)
+                if isinstance(interrupt, dict)
+                else interrupt
+                for interrupt in plain_interrupts
+            ]
     return form
 
 
-def _interrupt_form(interrupt: Any, read_at: datetime | None) -> Any:
-    form = audience.without_extensions(interrupt)
-    if not isinstance(form, dict):
-        return form
-    schemas = {name: form[name] for name in form.keys() & _INTERRUPT_SCHEMAS}
-    return form | {name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()}
+def _with_canonical_schemas(
+    holder: dict[str, Any], names: Set[str], read_at: datetime | None
+) -> dict[str, Any]:
+    schemas = {name: holder[name] for name in holder.keys() & names}
+    return holder | {
+        name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()
+    }
 
 
 def read_signature(document: dict[str, Any]) -> Signature:

@@ -183,18 +183,30 @@ class OpenApiDocument:
     def _parameters(self, operation: Operation, part: _Part) -> list[Any]:
         # The parameters of the path and of the operation. Those of the operation override.
         merged: dict[tuple[str, str], Any] = {}
+        places = (*PLACES, "querystring") if is_of_3_2(self.root) else PLACES
         for holder in (operation.shared, operation.operation):
             raw_parameters = holder.get("parameters") or []
             if not isinstance(raw_parameters, list):
                 raise UnreadableItemError("SHAPE", "“parameters” is not an array.")
             for number, raw in enumerate(raw_parameters):
                 parameter = self._inline_references(raw, part)
-                key = _parameter_key(parameter, f"parameters[{number}]", is_of_3_2=is_of_3_2(self.root))
+                where = f"parameters[{number}]"
+                if not isinstance(parameter, dict):
+                    raise UnreadableItemError("SHAPE", f"“{where}” is not an object.")
+                name, place = parameter.get("name"), parameter.get("in")
+                if not (
+                    isinstance(name, str) and name.strip() and isinstance(place, str) and place in places
+                ):
+                    reason = f"“{where}” needs a name and one of {', '.join(places)} as its place."
+                    raise UnreadableItemError("SHAPE", reason)
+                if place == "querystring" and not _object(parameter.get("content")):
+                    raise UnreadableItemError("SHAPE", f"“{where}” is a query string without “content”.")
+                key = (name, place)
                 # Removed first, so that it gets its position among the operation's parameters.
                 merged.pop(key, None)
                 merged[key] = parameter
-        places = Counter(place for _, place in merged)
-        if places["querystring"] > 1 or (places["querystring"] and places["query"]):
+        counts = Counter(place for _, place in merged)
+        if counts["querystring"] > 1 or (counts["querystring"] and counts["query"]):
             reason = "A query string is the whole query: no other parameter may be in the query."
             raise UnreadableItemError("SHAPE", reason)
         return list(merged.values())
@@ -474,16 +486,3 @@ def _with_digest(name: str, text: str) -> str:
 
 def _digest_of(text: str, length: int) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:length]
-
-
-def _parameter_key(parameter: Any, where: str, *, is_of_3_2: bool) -> tuple[str, str]:
-    if not isinstance(parameter, dict):
-        raise UnreadableItemError("SHAPE", f"“{where}” is not an object.")
-    name, place = parameter.get("name"), parameter.get("in")
-    places = (*PLACES, "querystring") if is_of_3_2 else PLACES
-    if not isinstance(name, str) or not name.strip() or not isinstance(place, str) or place not in places:
-        reason = f"“{where}” needs a name and one of {', '.join(places)} as its place."
-        raise UnreadableItemError("SHAPE", reason)
-    if place == "querystring" and not _object(parameter.get("content")):
-        raise UnreadableItemError("SHAPE", f"“{where}” is a query string without “content”.")
-    return name, place

@@ -114,8 +114,12 @@ class ACPRelease(ServedRelease):
         answers: Callable[[Sequence[str]], dict[str, Any]],
     ) -> ServedRun:
         call = self._newest(run, thread)
-        if call.continues and call_name and self._is_repeated(call, call.continues, call_name, answers):
-            call = call.continues
+        if call.continues and call_name:
+            # A client that did not get the reply repeats the answer that created this call.
+            question_ids = [ask.id for ask in call.continues.decoded().asks]
+            repeated = self._find_call_with(_id_of_step(call.continues, call_name))
+            if repeated == call and call.answers == answers(question_ids):
+                call = call.continues
         before = self.answer_of(call.pk)
         if not self._agent_id(before):
             raise Http404
@@ -126,15 +130,6 @@ class ACPRelease(ServedRelease):
             call_id=_id_of_step(call, call_name) if call_name else None,
         )
         return self._run_of(answer)
-
-    def _is_repeated(
-        self, call: Call, before: Call, call_name: str, answers: Callable[[Sequence[str]], dict[str, Any]]
-    ) -> bool:
-        """Return whether the request repeats the answer that created `call`: its client did not get the
-        reply."""
-        question_ids = [ask.id for ask in before.decoded().asks]
-        repeated = self._find_call_with(_id_of_step(before, call_name))
-        return repeated == call and call.answers == answers(question_ids)
 
     def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[ServedRun]:
         rows = threads.runs(

@@ -22,7 +22,6 @@ from protocols.acp.client import ACP
 from protocols.acp.document import CONFIG, interrupts, thread_state_schema
 from protocols.acp.server.messages import QUESTIONS
 from protocols.acp.server.release import Abilities
-from protocols.signature import Parameter
 
 
 def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> Abilities:
@@ -36,6 +35,11 @@ def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> 
     shown_config = visible_inputs.get(config.name) if config else None
     # In this protocol a configuration is not an input.
     others = tuple(row for row in tool.inputs if row.parameter is not shown_config)
+    config_schema = shown_config.schema if shown_config else None
+    if isinstance(config_schema, dict) and shown_config:
+        description = shown_config.description
+        if description != config_schema.get("description", CONFIG):
+            config_schema = {**config_schema, "description": description}
     return Abilities(
         has_threads=has_threads,
         interrupts=_interrupts(released_tool, version, release, key),
@@ -46,7 +50,7 @@ def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> 
         input_schema=(
             schema.as_the_vendor_does(structs.replace(tool, inputs=others)) if shown_config else None
         ),
-        config=_config_schema(shown_config) if shown_config else None,
+        config=config_schema,
     )
 
 
@@ -85,12 +89,3 @@ def question_kind(call: Call) -> str:
     """Return the interrupt type of a call's question, "" if its vendor declares none."""
     is_vendors = call.activity_id is None and _declares_questions(call.version)
     return call.decoded().asks[0].id if is_vendors else ""
-
-
-def _config_schema(config: Parameter) -> Any:
-    config_schema = config.schema
-    if not isinstance(config_schema, dict):
-        return config_schema
-    if config.description == config_schema.get("description", CONFIG):
-        return config_schema
-    return {**config_schema, "description": config.description}
