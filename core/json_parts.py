@@ -110,10 +110,11 @@ class _PartsReader:
                     self._close()
             elif not self._is_skipping():
                 self._read_token(token)
-        values = self.containers[0].value
-        if len(self.containers) > 1 or self.closing or len(values) != 1:
+        text_level = self.containers[0]
+        is_complete = text_level.expects == "comma end" and len(text_level.value) == 1
+        if len(self.containers) > 1 or self.closing or not is_complete:
             raise UnreadableTextError
-        return next(iter(values))
+        return text_level.value[0]
 
     def _close(self) -> None:
         container = self.containers[-1]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.json_parts import BrokenPart, UnreadableTextError, find_broken, parse
@@ -23,6 +23,9 @@ def test_text_without_a_fault_is_read_as_python_reads_it(value, indent, is_ascii
     assert parse(text) == json.loads(text)
 
 
+@example("1,")
+@example("[],\n")
+@example(",")
 @given(st.text(alphabet='[]{},:"\\truenalsf019-.eE \n\t', max_size=30))
 def test_any_text_is_read_as_python_reads_it_or_refused(text):
     try:
@@ -90,6 +93,7 @@ def test_key_twice_costs_its_value_so_that_no_one_of_two_is_taken():
         (b'{"items": [{"a": NaN}}', "JSON_SYNTAX"),
         (b'{"items": [{"a": NaN, "b": "c}]}', "JSON_SYNTAX"),
         (b'{"items": [{"a": 1,,}]}', "JSON_SYNTAX"),
+        (b'{"items": [{"a": NaN}]},', "JSON_SYNTAX"),
         (b'{"items": [{"a": 1}], "ne\nxt": "a"}', "JSON_SYNTAX"),
         (b'{"items": [{"a": "\xff"}], "next": "\xff"}', "NOT_UTF8"),
         ('{"items": [{"a": 1}]}'.encode("utf-16"), "NOT_UTF8"),
