@@ -6,6 +6,7 @@ each process evaluates a signature, or a schema, once.
 
 import gc
 import hashlib
+import math
 import sys
 import types
 import weakref
@@ -24,11 +25,14 @@ MAX_BYTES = 8 * 1024 * 1024
 _SHARED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
-def count_bytes(value: object) -> int:
-    """Return about how many bytes of memory a value takes, with all that it contains."""
+def count_bytes(value: object, limit: float = math.inf) -> int:
+    """Return about how many bytes of memory a value takes, with all that it contains.
+
+    limit: counting stops above it.
+    """
     waiting: list[object] = [value]
     counted, total = set[int](), 0
-    while waiting:
+    while waiting and total <= limit:
         part = waiting.pop()
         if id(part) not in counted and not isinstance(part, _SHARED):
             counted.add(id(part))
@@ -70,7 +74,7 @@ class ContentCache(Generic[Result]):
         if not is_kept(result):
             return result
         if byte_count is None:
-            byte_count = count_bytes((key, result))
+            byte_count = count_bytes((key, result), limit=self.max_bytes)
         with self._lock:
             if key not in self._results and byte_count <= self.max_bytes:
                 self._results[key] = result, byte_count

@@ -65,3 +65,8 @@ def test_results_take_a_bounded_amount_of_memory():
 def test_memory_of_a_value_counts_each_part_once():
     text = "x" * 50_000
     assert 50_000 < count_bytes({"a": [text], "b": (text, make_signature("look_up"))}) < 60_000
+
+
+def test_counting_stops_above_the_limit():
+    texts = ["x" * 50_000, "y" * 60_000]
+    assert 40_000 < count_bytes(texts, limit=40_000) < 61_000 < 110_000 < count_bytes(texts)
