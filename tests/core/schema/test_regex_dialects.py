@@ -48,3 +48,15 @@ def test_only_some_large_patterns_of_a_schema_are_compiled(monkeypatch):
 
     assert [compiled.count(limit) for limit, _ in regex_dialects.ATTEMPTS] == [1_000, 30, 4]
     assert regex_dialects.unreadable_patterns(["^small$", *patterns], ["ecma"]) == unreadable - {"^small$"}
+
+
+def test_long_patterns_count_as_several(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(
+        regex_dialects, "compiles", lambda pattern, dialect, limit: compiled.append((pattern, limit))
+    )
+    long_patterns = [f"^{number:03}{'(a|b)?' * 166}$" for number in range(300)]
+    regex_dialects.unreadable_patterns(["^a$", *long_patterns, "^b$"], ["ecma"])
+
+    tried_first = [pattern for pattern, limit in compiled if limit == regex_dialects.ATTEMPTS[0][0]]
+    assert tried_first == ["^a$", *long_patterns[:24]]
