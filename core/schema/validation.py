@@ -35,6 +35,9 @@ USUAL_DEPTH = 6
 MAX_JUDGED = 10_000_000
 # Explaining a fault takes time and memory for each of them; refusing a value does not.
 MAX_EXPLAINED = 30_000
+# Required names times parts of the value: the error for each missing name holds a copy of the value.
+MAX_COPIED = 1_000_000
+MIN_COPIED = 20  # parts: the memory of an error without its value
 CHARACTERS_A_PART = 200
 MAX_FAULTS = 50
 # Each is compiled, and tried on each text.
@@ -76,6 +79,17 @@ class CompiledSchema:
     left_out: list[str] = field(default_factory=list)
     _costs: dict[int, float] = field(default_factory=dict)
     _document: SchemaDocument | None = None
+    _required_count: int | None = None
+
+    @property
+    def required_count(self) -> int:
+        """The number of names in all lists of required names."""
+        if self._required_count is None:
+            self._required_count = sum(
+                len(part.get("required", ())) + sum(map(len, part.get("dependentRequired", {}).values()))
+                for part in subschemas.walk(self.schema)
+            )
+        return self._required_count
 
     @property
     def document(self) -> SchemaDocument:
@@ -257,7 +271,7 @@ def faults_or_too_large(ready: CompiledSchema, value: Any) -> list[Fault] | None
     judgements = _most_judgements(ready, value, depth, size)
     if judgements > MAX_JUDGED or ready.validator.is_valid(value):
         return []
-    if judgements > MAX_EXPLAINED:
+    if judgements > MAX_EXPLAINED or ready.required_count * (size + MIN_COPIED) > MAX_COPIED:
         return [Fault((), "does not fit the vendor's schema")]
     all_faults = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
     return list(islice(all_faults, MAX_FAULTS))

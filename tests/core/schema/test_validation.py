@@ -295,3 +295,26 @@ def test_levels_of_a_compiled_schema_are_cached():
     ready.schema = {"const": 2}
     assert ready.document is not before
     assert ready.document.root == {"const": 2}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"dependentRequired": {f"p{n}": [f"p{m}" for m in range(200)] for n in range(190)}},
+        {"required": [f"p{n}" for n in range(50_000)]},
+    ],
+)
+def test_thousands_of_missing_names_are_one_fault(schema, monkeypatch):
+    """The library makes all errors at once, each with a copy of the value."""
+    value = {f"p{n}": "" for n in range(199)}
+    ready = validation.checked({"type": "object", **schema})
+    explained = []
+    monkeypatch.setattr(validation, "_faults", lambda error: explained.append(error) or iter(()))
+    (fault,) = validation.faults(ready, value)
+    assert (fault.path, explained) == ((), [])
+
+
+def test_hundreds_of_missing_names_are_named():
+    ready = validation.checked({"type": "object", "required": [f"p{n}" for n in range(900)]})
+    faults = validation.faults(ready, {f"q{n}": "" for n in range(900)})
+    assert [fault.path for fault in faults] == [(f"p{n}",) for n in range(validation.MAX_FAULTS)]
