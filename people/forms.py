@@ -168,7 +168,7 @@ class ExplainedChoiceField(forms.ChoiceField):
 
 ROLES = [
     (Role.VIEWER, Role.VIEWER.label, gettext_lazy("Reads everything, changes nothing.")),
-    (Role.DESIGNER, Role.DESIGNER.label, gettext_lazy("Also builds agents: pins, words, releases.")),
+    (Role.DESIGNER, Role.DESIGNER.label, gettext_lazy("Also builds agents: tools, texts and releases.")),
     (
         Role.ADMIN,
         Role.ADMIN.label,
@@ -201,7 +201,7 @@ class FirstAdministratorForm(ModelOperationForm):
 
 class PersonForm(ModelOperationForm):
     role = ExplainedChoiceField(ROLES, initial=Role.VIEWER)
-    password = password_field(gettext_lazy("First password"))
+    password = password_field(gettext_lazy("Initial password"))
 
     class Meta:
         model = User
@@ -252,7 +252,7 @@ class OwnPasswordForm(LinkForm):
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
-        self.fields["old"].label = _("Password now")
+        self.fields["old"].label = _("Current password")
 
 
 DOER = ":"  # no user name begins with it
@@ -275,7 +275,7 @@ class AuditFilterForm(OperationForm):
         self.is_filtered = any(data.get(name) for name in self.base_fields)
         filter_names = self.base_fields.keys() & data.keys()
         super().__init__(data if filter_names else {"actor": f"{DOER}{Doer.PEOPLE}"})
-        self.fields["kind"].choices = [("", _("Anything")), *kinds]  # type: ignore[attr-defined]
+        self.fields["kind"].choices = [("", _("Any kind")), *kinds]  # type: ignore[attr-defined]
         people = [(user.username, str(user)) for user in User.objects.all()]
         doers = [(f"{DOER}{doer.value}", doer.label) for doer in Doer]
         actors = [("", _("Anyone")), (_("All together"), doers), (_("One person"), people)]

@@ -232,6 +232,12 @@ def _stems_of(word: str) -> frozenset[str]:
 
 
 @register.filter
+def version_text(name: str, label: str) -> SafeString:
+    """Return the name of a version for a page. Without a label, its name is a time."""
+    return shown(name) if label or not name else shown(_("from {moment}").format(moment=name))
+
+
+@register.filter
 def shown_matched(text: str, matched_terms: Set[str]) -> SafeString:
     """The text as `shown` has it, with the words marked that have one of these stems."""
     if not matched_terms:

@@ -23,7 +23,7 @@ MAX_SOURCES, MIN_SOURCE = 60_000, 500
 
 CLAIMS = {
     "destructive": (gettext_lazy("Danger"), gettext_lazy("May destroy"), gettext_lazy("Does not destroy")),
-    "idempotent": (gettext_lazy("Calling twice"), gettext_lazy("Harmless"), gettext_lazy("Acts twice")),
+    "idempotent": (gettext_lazy("Calling twice"), gettext_lazy("Harmless"), gettext_lazy("Runs again")),
     "open_world": (gettext_lazy("Reach"), gettext_lazy("Outside systems"), gettext_lazy("The vendor's own")),
 }
 

@@ -71,17 +71,17 @@ def syncs_of_endpoint(endpoint: Endpoint) -> list[Chart]:
     # The line has gaps at failed syncs, which end early.
     times = [None if tone else milliseconds for _pk, tone, _moment, milliseconds, _run in rows]
     measured = sorted(time for time in times if time is not None)
-    latency = Chart(title=_("Time of a sync"), summary=_("Shown after two successful syncs."))
+    latency = Chart(title=_("Sync duration"), summary=_("Shown after two successful syncs."))
     if len(measured) >= LEAST_POINTS:
         latency = Chart(
-            title=_("Time of a sync"),
+            title=_("Sync duration"),
             summary=_("Median {median}, longest {longest}.").format(
                 median=_duration(measured[len(measured) // 2]), longest=_duration(measured[-1])
             ),
             lines=charts.line(times),
             first=_date(rows[0][2]),
             last=_date(rows[-1][2]),
-            columns=(_("Ended"), _("Time")),
+            columns=(_("Ended"), _("Duration")),
             rows=[
                 (dateformat.format(row[2], "j M Y, H:i"), "—" if time is None else _duration(time))
                 for row, time in zip(reversed(rows), reversed(times), strict=True)
@@ -145,7 +145,7 @@ def changes_per_week(vendor: Vendor) -> Chart:
 def breaches_per_week(vendor: Vendor, promises: Iterable[PromiseRecord]) -> Chart | None:
     """Return how many of the promises were broken in each of the last weeks. None without promises."""
     now, promise_names = timezone.now(), [promise.promise for promise in promises]
-    weeks, title = _weeks_of(vendor, now), _("Broken promises per week")
+    weeks, title = _weeks_of(vendor, now), _("Failed reliability checks per week")
     if not promise_names:
         return None
     if weeks < LEAST_POINTS:
@@ -169,11 +169,11 @@ def breaches_per_week(vendor: Vendor, promises: Iterable[PromiseRecord]) -> Char
     marks, _lines = charts.bars([[(len(names), "bad")] for names in broken], labels, limit=len(promise_names))
     return Chart(
         title=title,
-        summary=_("No breach was found in {clean} of {weeks} weeks.").format(clean=clean, weeks=weeks),
+        summary=_("All checks passed in {clean} of {weeks} weeks.").format(clean=clean, weeks=weeks),
         marks=marks,
         first=labels[0],
         last=_("this week"),
-        columns=(_("Week from"), _("Broken"), _("Promises")),
+        columns=(_("Week from"), _("Failed"), _("Checks")),
         rows=[
             (label, str(len(names)), str(len(promise_names)))
             for label, names in zip(labels, broken, strict=True)

@@ -28,7 +28,7 @@ def _own_fields() -> dict[str, dict[str, forms.Field]]:
         },
         "fails_first": {
             "times": forms.IntegerField(
-                label=_("How many times"), min_value=1, max_value=situations.MAX_TIMES
+                label=_("Number of failed calls"), min_value=1, max_value=situations.MAX_TIMES
             )
         },
         "authorization": {

@@ -36,6 +36,8 @@ from people.permissions import person, requires, requires_post
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 8_000
+# Of the command on the page of a release and of that on its page for runtimes.
+COMMAND_FORMAT = "json-schema"
 OTHERS_OFFERED = 50
 RECEIPTS_SHOWN = 50
 
@@ -238,7 +240,7 @@ def _tree_with_tools(
     vendors = _vendors(tools)
     names = versions.names(tools)
     runners = {
-        (bound["agent"], bound["tool_id"]): recorded_bindings.describe(bound)
+        (bound["agent"], bound["tool_id"]): bound
         for bound in recorded_bindings.list_nonvendor_rows(row.bindings)
     }
     tree = []
@@ -250,7 +252,7 @@ def _tree_with_tools(
                 names.get((tool.id, tool.version.ordinal), tool.version.label),
                 token_budget.tokens(tool.signature),
                 any(words != NOTHING for words in tool.tuning.values()),
-                runners.get((node.released.slug, tool.id), ""),
+                runners.get((node.released.slug, tool.id)),
             )
             for tool in node.released.tools
         ]
@@ -283,11 +285,12 @@ def _shown_export(row: Release, fetches: list[OfferedFormat], name: str) -> dict
         (fetch for fetch in fetches if fetch.format.name == name and fetch.query and fetch.format.is_text),
         None,
     )
-    # Where none is chosen, the first that leaves out no tool is offered to fetch, or the first that has any.
-    available = [fetch for fetch in fetches if fetch.query]
-    shown_export = selected or next(
-        (item for item in available if item.judged.is_whole), available[0] if available else None
+    # Where none is chosen, the command has a format that leaves out no tool, if there is one.
+    available = sorted(
+        (fetch for fetch in fetches if fetch.query),
+        key=lambda fetch: (not fetch.judged.is_whole, fetch.format.name != COMMAND_FORMAT),
     )
+    shown_export = selected or next(iter(available), None)
     if selected is None:
         return {"offered": shown_export}
     document, _ = publishing.export(row, name, is_partial=not selected.judged.is_whole)

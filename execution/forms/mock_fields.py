@@ -27,7 +27,7 @@ SWITCHES = {"on": _("On"), "off": _("Off"), "when": _("For the calls below")}
 LABELS = {
     "hint": _("Hint for the model"),
     "after_ms": _("Milliseconds until a retry is allowed"),
-    "times": _("How many times"),
+    "times": _("Number of failed calls"),
     "provider": _("Provider"),
     "polls": _("Completed at the poll number"),
     "url": _("Address that the user visits"),

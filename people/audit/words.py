@@ -257,7 +257,7 @@ _KINDS = {
     "finding": gettext_lazy("finding"),
     "follow": gettext_lazy("follow"),
     "grant": gettext_lazy("user consent"),
-    "group of words": gettext_lazy("group of words"),
+    "synonym group": gettext_lazy("synonym group"),
     "identity": gettext_lazy("identity"),
     "mail address": gettext_lazy("mail address"),
     "mock assertions": gettext_lazy("rules"),

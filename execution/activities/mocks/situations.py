@@ -88,7 +88,7 @@ class Situation(
 
 
 class NotFound(Situation, frozen=True, tag="not_found"):
-    label = _("Nothing is found (404)")
+    label = _("Not found (404)")
 
     def answer(self, moment: Moment) -> Outcome:
         reason = self.message or "there is nothing of this kind."
@@ -100,7 +100,7 @@ class InvalidInput(Situation, frozen=True, tag="invalid_input"):
     refused, or the first one.
     """
 
-    label = _("Inputs are refused (422)")
+    label = _("Invalid inputs (422)")
     parameter_errors: dict[str, str] = {}
 
     def answer(self, moment: Moment) -> Outcome:
@@ -115,7 +115,7 @@ class InvalidInput(Situation, frozen=True, tag="invalid_input"):
 
 
 class CanRetry(Situation, frozen=True, tag="can_retry"):
-    label = _("It fails, and may be tried again after a hint")
+    label = _("Fails with a hint, can be retried")
     hint: str = "Check the inputs, then call the tool once more."
     after_ms: Annotated[int, Meta(ge=0, le=MAX_SECONDS * 1000)] = 1000
 
@@ -128,7 +128,7 @@ class CanRetry(Situation, frozen=True, tag="can_retry"):
 class FailsFirst(Situation, frozen=True, tag="fails_first"):
     """The first calls of one caller fail, and later ones pass."""
 
-    label = _("It fails so many times, then works")
+    label = _("Fails at first, then succeeds")
     times: Annotated[int, Meta(ge=1, le=MAX_TIMES)] = 1
     hint: str = "Call the tool once more, with the same inputs."
     after_ms: Annotated[int, Meta(ge=0, le=MAX_SECONDS * 1000)] = 0
@@ -145,7 +145,7 @@ class FailsFirst(Situation, frozen=True, tag="fails_first"):
 class Authorization(Situation, frozen=True, tag="authorization"):
     """The authorization is granted when a call continues for the `polls`-th time."""
 
-    label = _("The user has to authorize it first")
+    label = _("Needs the user's authorization")
     provider: str = "the provider"
     polls: Annotated[int, Meta(ge=1, le=MAX_POLLS)] = 1
     url: str = "https://authorize.example/"
@@ -169,7 +169,7 @@ class Authorization(Situation, frozen=True, tag="authorization"):
 class Interrupt(Situation, frozen=True, tag="interrupt"):
     """Asks a question. `schema` is that of the answer."""
 
-    label = _("It stops to ask, and goes on with the answer")
+    label = _("Asks a question, then continues")
     schema: dict[str, Any] = msgspec.field(default_factory=lambda: dict(_YES_OR_NO))
 
     def faults(self) -> dict[str, str]:
@@ -186,7 +186,7 @@ class Interrupt(Situation, frozen=True, tag="interrupt"):
 
 
 class Unavailable(Situation, frozen=True, tag="unavailable"):
-    label = _("The vendor is away (503), and says when to come back")
+    label = _("Vendor unavailable (503)")
     retry_after: Annotated[int, Meta(ge=0, le=MAX_SECONDS)] = 30
 
     def answer(self, moment: Moment) -> Outcome:
@@ -196,7 +196,7 @@ class Unavailable(Situation, frozen=True, tag="unavailable"):
 
 
 class Slow(Situation, frozen=True, tag="slow"):
-    label = _("It is slow")
+    label = _("Slow answer")
     seconds: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] = 5.0
 
     def answer(self, moment: Moment) -> None:
@@ -204,7 +204,7 @@ class Slow(Situation, frozen=True, tag="slow"):
 
 
 class Withdrawn(Situation, frozen=True, tag="withdrawn"):
-    label = _("The version is withdrawn")
+    label = _("Version withdrawn")
 
     def answer(self, moment: Moment) -> Outcome:
         addition = f" {self.message}" if self.message else ""

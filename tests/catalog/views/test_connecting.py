@@ -172,7 +172,7 @@ def test_what_a_manifest_says_that_calls_need_is_filled_in(admin, authentication
         page = admin.post("/endpoints/new/preview/", typed, headers={"HX-Request": "true"})
         assert "From the vendor's manifest:" in text_of(page)
         (button,) = re.findall(
-            r'name="enter" value="([^"]+)" formaction="[^"]+" formnovalidate>.*?Enter it',
+            r'name="enter" value="([^"]+)" formaction="[^"]+" formnovalidate>.*?Enter the credential',
             page.content.decode(),
         )
         page = admin.post("/endpoints/new/", typed | {"enter": button, "header": "X-Api-Key"})

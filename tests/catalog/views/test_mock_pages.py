@@ -4,6 +4,7 @@ import pytest
 
 from catalog.models import Activity
 from execution.activities import operations
+from execution.activities.mocks.situations import KINDS
 from people.models import Role
 from tests.catalog.views.test_activities import NEW, calls, mail, press, user_of
 from tests.catalog.views.test_definitions import Fields
@@ -51,7 +52,7 @@ def test_a_designer_sets_up_a_mock_that_any_agent_may_use(mail):
         "situations": [{"name": "unavailable", "retry_after": 5, "when": {"to": "*@slow.example"}}],
     }
     page_text = text_of(client.get(f"/activities/{activity.pk}/"))
-    for words in ("Every call", "N-1", "The vendor is away (503), and says when to come back", "Change"):
+    for words in ("Every call", "N-1", KINDS["unavailable"].label, "Change"):
         assert words in page_text
 
 

@@ -74,7 +74,7 @@ def test_rejected_items_are_listed_with_their_reasons(admin):
 
 @pytest.mark.parametrize(
     ("rejected", "expected_text"),
-    [(3, "Not one of the 3 tools could be read"), (1, "1 of 3 tools could not be read")],
+    [(3, "None of the 3 tools could be read"), (1, "1 of 3 tools could not be read")],
 )
 def test_an_endpoint_says_how_many_tools_its_last_complete_reading_refused(admin, rejected, expected_text):
     run = make_run(seen=3, rejected=rejected)

@@ -4,6 +4,7 @@ import pytest
 
 from catalog.models import Activity, ActivityVersion, Call, Endpoint
 from execution.activities.mocks import answers
+from execution.activities.mocks.situations import KINDS
 from execution.calls import invocation
 from people.models import AuditEntry, Role
 from tests.clients import bearer
@@ -62,7 +63,7 @@ def test_a_mock_is_saved_shown_and_changed_as_versions_of_an_activity(api, desk)
     assert (before["activity"], before["seed"], before["problems"]) == (None, 0, {})
     assert saved.status_code == 200
     assert {name: saved.json()[name] for name in config} == config
-    assert saved.json()["on"] == ["The vendor is away (503), and says when to come back"]
+    assert saved.json()["on"] == [KINDS["unavailable"].label]
     assert again["number"] == saved.json()["number"] == 1
     activity = Activity.objects.get()
     assert (activity.agent, activity.tool.name, activity.current.kind) == (desk.pk, "look_up", "mock")
@@ -80,7 +81,7 @@ def test_a_situation_is_switched_on_and_off_and_the_rest_stays(api, desk):
     unknown = api.patch(f"{URL}mocks/look_up/", {"switch": {"earthquake": True}})
 
     assert switched["seed"] == 3
-    assert switched["on"] == ["The version is withdrawn"]
+    assert switched["on"] == [KINDS["withdrawn"].label]
     assert off["on"] == []
     assert off["situations"][0] == {"name": "not_found", "when": {"city": "X*"}, "switch": False}
     assert (unknown.status_code, list(unknown.json()["fields"])) == (400, ["switch"])

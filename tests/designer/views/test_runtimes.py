@@ -72,7 +72,7 @@ def test_each_runtime_with_its_release_its_way_and_how_far_it_is_behind(ada, des
         assert words in page
     channels.move(desk, "live", actor=ada, release=desk.releases.get(number=2))
     assert [row["surface"] for row in list_receipts(ada, behind="true")] == ["mcp"]
-    assert "1 behind" in page_of(ada, behind="1")
+    assert "1 release behind" in page_of(ada, behind="1")
     assert "anthropic" not in page_of(ada, behind="1")
 
 
