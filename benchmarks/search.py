@@ -75,8 +75,8 @@ def ordering(text: str) -> Callable[[], object]:
     cosines = Cosines(dict.fromkeys(tools, 0.5), dict.fromkeys(tools, 0.5))
 
     def order() -> object:
-        features = ranker.find_all_features(question, tools, scores, cosines, ranking.vectors)
-        return ranker.order(scores, features, question.covered)
+        features = ranker.find_all_features(question, tools, scores, scores, cosines, ranking.vectors)
+        return ranker.order(scores, features, question.covered, "short")
 
     return order
 

@@ -12,7 +12,7 @@ import json
 import os
 import random
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,15 +41,22 @@ OWN_SETS = ("everyday", "languages")
 # Every set counts alike, but where a set of few short questions would pay for the others.
 # Everyday words were written with the questions of `everyday` in mind, so `recent` shows better what they
 # are worth.
-SET_WEIGHTS = {"metatool": 2.5, "everyday": 2.0, "recent": 2.0, "sealtools": 3.0, "dev_kis": 2.0}
+SET_WEIGHTS: dict[ranker.Kind, dict[str, float]] = {
+    "short": {"metatool": 2.5, "everyday": 2.0, "recent": 2.0, "sealtools": 3.0, "dev_kis": 2.0},
+    "story": {"metatool": 2.0, "toolbench": 3.0, "sealtools": 2.0, "story": 2.0, "recent": 1.5},
+}
+# Weights decay to these. Stories are few, so theirs stay near the order by words and meanings.
+PRIORS: dict[ranker.Kind, dict[str, float]] = {"short": {}, "story": {"fused": 10.0}}
+DECAYS: dict[ranker.Kind, float] = {"short": 1e-3, "story": 2e-1}
 # A set of questions with a part of its own in the training.
 OWN_PARTS = ("story", "recent")
-# Weights are written only if no public set loses more nDCG@10 by them.
+# The weights of a kind are written only if no public set loses more nDCG@10 by them.
 MAX_LOSS = 0.001
-PUBLIC_QUESTIONS, FOLDS, STEPS, DECAY = 400, 5, 120, 1e-3
+PUBLIC_QUESTIONS, FOLDS, STEPS = 400, 5, 120
 RATE, MOMENTUM, SPREAD = 0.08, 0.9, 0.99
 
 Matrix = npt.NDArray[np.float64]
+Weights = dict[ranker.Kind, Matrix]
 Grades = dict[int, int]
 
 
@@ -65,17 +72,21 @@ class Sample:
     def tools(self) -> list[int]:
         return list(self.ranking.features)
 
+    @property
+    def kind(self) -> ranker.Kind | None:
+        return self.ranking.question.kind if self.ranking.question else None
+
     def matrix(self) -> Matrix:
         """Return a row for each tool: its features, and the same by how much of the question is uncovered."""
         assert self.ranking.question is not None
         features = np.array(list(self.ranking.features.values()))
         return np.hstack([features, features * (1.0 - self.ranking.question.covered)])
 
-    def order(self, weights: Matrix) -> list[int]:
+    def order(self, weights: Weights) -> list[int]:
         hits = self.ranking.hits
-        if not self.ranking.features:
+        if self.kind is None or not self.ranking.features:
             return [hit.tool for hit in hits]
-        values = dict(zip(self.tools, self.matrix() @ weights, strict=True))
+        values = dict(zip(self.tools, self.matrix() @ weights[self.kind], strict=True))
         # The others stay behind the tools with features, and exact names before all.
         return [
             hit.tool
@@ -94,31 +105,40 @@ def main() -> Iterator[Figure]:
 
 
 def train_and_write(samples: Sequence[Sample], public_sets: Collection[str]) -> Iterator[Figure]:
-    """Write the weights unless a public set loses by them; yield how well questions are ranked that each
-    fold was not trained with, beside the weights that are shipped."""
+    """Write the weights of each kind of question unless a public set loses by them; yield how well questions
+    are ranked that each fold was not trained with, beside the weights that are shipped."""
+    weights = {kind: np.array(ranker.shipped_weights(kind)).T.ravel() for kind in PRIORS}
+    sizes = Counter(sample.set for sample in samples)
+    for kind in PRIORS:
+        of_kind = [sample for sample in samples if sample.kind == kind]
+        ranked = list(zip(of_kind, cross_validate(of_kind, kind), strict=True))
+        losses = []
+        for name in dict.fromkeys(sample.set for sample in of_kind):
+            of_set = [(sample, order) for sample, order in ranked if sample.set == name]
+            gains = [quality.ndcg(order, sample.grades) for sample, order in of_set]
+            before = [quality.ndcg(sample.order(weights), sample.grades) for sample, _ in of_set]
+            losses += [(sum(before) - sum(gains)) / sizes[name]] if name in public_sets else []
+            label = f"{name}, {kind}"
+            yield Figure(
+                f"nDCG@10 of {label}", float(np.mean(gains)), "", floor=float(np.mean(before)), target=1.0
+            )
+            for depth in (quality.FIRST, quality.DEPTH):
+                hits = [any(tool in sample.grades for tool in order[:depth]) for sample, order in of_set]
+                yield Figure(f"answered in the first {depth}: {label}", 100 * float(np.mean(hits)), "%")
+        yield Figure(f"greatest loss of a public set, {kind}", max(losses), "nDCG@10")
+        if max(losses) <= MAX_LOSS:
+            weights[kind] = train(of_kind, kind)
+    write(weights)
+
+
+def cross_validate(samples: Sequence[Sample], kind: ranker.Kind) -> list[list[int]]:
+    """Return the order for each sample by weights that were trained without its fold."""
     folds = np.random.default_rng(3).integers(0, FOLDS, len(samples)).tolist()
-    shipped = np.array(ranker.shipped_weights()).T.ravel()
-    orders: dict[int, list[int]] = {}
-    for fold in range(FOLDS):
-        weights = train([sample for sample, other in zip(samples, folds, strict=True) if other != fold])
-        orders |= {
-            place: sample.order(weights) for place, sample in enumerate(samples) if folds[place] == fold
-        }
-    losses = []
-    for name in dict.fromkeys(sample.set for sample in samples):
-        places = [place for place, sample in enumerate(samples) if sample.set == name]
-        ndcg = np.mean([quality.ndcg(orders[place], samples[place].grades) for place in places])
-        before = np.mean(
-            [quality.ndcg(samples[place].order(shipped), samples[place].grades) for place in places]
-        )
-        losses += [float(before - ndcg)] if name in public_sets else []
-        yield Figure(f"nDCG@10 of {name}", float(ndcg), "", floor=float(before), target=1.0)
-        for depth in (quality.FIRST, quality.DEPTH):
-            hits = [any(tool in samples[place].grades for tool in orders[place][:depth]) for place in places]
-            yield Figure(f"answered in the first {depth}: {name}", 100 * float(np.mean(hits)), "%")
-    yield Figure("greatest loss of a public set", max(losses), "nDCG@10")
-    if max(losses) <= MAX_LOSS:
-        write(train(samples))
+    weights = [
+        train([sample for sample, other in zip(samples, folds, strict=True) if other != fold], kind)
+        for fold in range(FOLDS)
+    ]
+    return [sample.order({kind: weights[fold]}) for sample, fold in zip(samples, folds, strict=True)]
 
 
 def fill(path: Path) -> list[int]:
@@ -208,7 +228,7 @@ def rank(text: str, scope: Scope, *, is_reranked: bool = False) -> Ranking:
     return ranking
 
 
-def train(samples: Sequence[Sample]) -> Matrix:
+def train(samples: Sequence[Sample], kind: ranker.Kind) -> Matrix:
     """Return the weights that give the tools that answer the most of a softmax over each question."""
     usable = [sample for sample in samples if sample.grades.keys() & sample.ranking.features.keys()]
     sizes: defaultdict[str, int] = defaultdict(int)
@@ -216,29 +236,34 @@ def train(samples: Sequence[Sample]) -> Matrix:
         sizes[sample.set] += 1
     matrix = np.vstack([sample.matrix() for sample in usable])
     spread = matrix.std(0) + 1e-6
+    base = [PRIORS[kind].get(name, 0.0) for name in Features._fields]
+    prior = np.array([*base, *([0.0] * len(base))]) * spread
     matrix = (matrix / spread).astype(np.float32)
     counts = [len(sample.tools) for sample in usable]
     starts, questions = np.cumsum([0, *counts[:-1]]), np.repeat(np.arange(len(usable)), counts)
     gains = [np.array([2.0 ** sample.grades.get(tool, 0) - 1 for tool in sample.tools]) for sample in usable]
     wanted = np.concatenate([gain / gain.sum() for gain in gains])
-    stress = np.array([SET_WEIGHTS.get(sample.set, 1.0) / sizes[sample.set] for sample in usable])
+    stress = np.array([SET_WEIGHTS[kind].get(sample.set, 1.0) / sizes[sample.set] for sample in usable])
     stress = (stress / stress.sum())[questions]
-    weights, mean, square = (np.zeros(matrix.shape[1]) for _ in range(3))
+    weights, mean, square = prior.copy(), np.zeros_like(prior), np.zeros_like(prior)
     for step in range(1, STEPS + 1):
         values = matrix @ weights
         powers = np.exp(values - np.maximum.reduceat(values, starts)[questions])
         shares = powers / np.add.reduceat(powers, starts)[questions]
-        slope = matrix.T @ ((shares - wanted) * stress) + DECAY * weights
+        slope = matrix.T @ ((shares - wanted) * stress) + DECAYS[kind] * (weights - prior)
         mean = MOMENTUM * mean + (1 - MOMENTUM) * slope
         square = SPREAD * square + (1 - SPREAD) * slope**2
         weights -= RATE * mean / (1 - MOMENTUM**step) / (np.sqrt(square / (1 - SPREAD**step)) + 1e-8)
     return np.asarray(weights / spread)
 
 
-def write(weights: Matrix) -> None:
-    pairs = weights.reshape(2, -1).T.round(3).tolist()
-    lines = [
-        f"  {json.dumps(name)}: {json.dumps(pair)}"
-        for name, pair in zip(Features._fields, pairs, strict=True)
-    ]
-    ranker.WEIGHTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+def write(weights: Weights) -> None:
+    parts = []
+    for kind, of_kind in weights.items():
+        pairs = of_kind.reshape(2, -1).T.round(3).tolist()
+        lines = [
+            f"    {json.dumps(name)}: {json.dumps(pair)}"
+            for name, pair in zip(Features._fields, pairs, strict=True)
+        ]
+        parts.append(f"  {json.dumps(kind)}: {{\n" + ",\n".join(lines) + "\n  }")
+    ranker.WEIGHTS.write_text("{\n" + ",\n".join(parts) + "\n}\n")

@@ -58,15 +58,19 @@ class Comparison:
 
     def find_nearest(self, request: FindNearest) -> Similarities:
         texts = [request.text, request.rephrased] if request.rephrased else [request.text]
-        vectors = self._encoder.encode(texts)
+        vectors = self._encoder.encode([*texts, *request.clauses])
+        typed, wording, clauses = vectors[:1], vectors[len(texts) - 1], vectors[len(texts) :]
         chore = self._encoder.rate_chore(vectors[0])
         with self._lock, self._without_damage():
-            nearest = self.file.nearest(vectors[-1], request.endpoints, request.limit)
-            others = self.file.cosines(vectors[0], request.tools)
+            nearest = self.file.nearest(wording, request.endpoints, request.limit)
+            others = self.file.cosines(typed, request.tools)
+            all_tools = [*nearest, *request.tools]
+            by_clause = self.file.cosines(clauses, all_tools) if request.clauses else {}
             if not request.rephrased:
-                return Similarities(nearest, others, chore=chore)
-            rephrased = nearest | self.file.cosines(vectors[1], request.tools)
-            return Similarities(self.file.cosines(vectors[0], list(nearest)), others, rephrased, chore)
+                return Similarities(nearest, others, {}, chore, by_clause)
+            rephrased = nearest | self.file.cosines(vectors[1:2], request.tools)
+            typed_cosines = self.file.cosines(typed, list(nearest))
+            return Similarities(typed_cosines, others, rephrased, chore, by_clause)
         return Similarities({}, {})
 
     @contextmanager

@@ -32,6 +32,7 @@ class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
     """Compare a question with tools.
 
     rephrased: the query with synonyms, by which the nearest tools are found; "" without synonyms.
+    clauses: those of a long question, with synonyms.
     endpoints: where to look for the nearest tools; None for everywhere.
     tools: other tools to compare.
     limit: how many of the nearest tools to return.
@@ -42,6 +43,7 @@ class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
     tools: list[int]
     limit: int
     rephrased: str = ""
+    clauses: list[str] = []
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -71,6 +73,7 @@ class Similarities(msgspec.Struct, frozen=True, tag="similarities"):
     """Cosines by tool: of the nearest tools, best first, and of the requested tools.
 
     rephrased: of all these tools with the rephrased question; empty if there was none.
+    clauses: of all these tools with the nearest clause; empty if there were none.
     chore: how much the question reads like work done by hand, None if the model cannot tell.
     """
 
@@ -78,6 +81,7 @@ class Similarities(msgspec.Struct, frozen=True, tag="similarities"):
     others: dict[int, float]
     rephrased: dict[int, float] = {}
     chore: float | None = None
+    clauses: dict[int, float] = {}
 
 
 class Loading(msgspec.Struct, frozen=True, tag="loading"):

@@ -194,11 +194,14 @@ class VectorFile:
         sums: npt.NDArray[np.uint64] = np.hstack(numbers) @ self._factors
         return sums
 
-    def cosines(self, vector: npt.NDArray[np.float32], tools: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of those of the tools that have a vector. Raises DamagedVectorsError."""
+    def cosines(self, wordings: Vectors, tools: Sequence[int]) -> dict[int, float]:
+        """Return the cosines of those of the tools that have a vector, each with the nearest of the wordings.
+
+        Raises DamagedVectorsError.
+        """
         self.check_files()
         places = {tool: place for tool in tools if (place := self._place_of(tool)) >= 0}
-        values = self._compare(vector, np.fromiter(places.values(), np.int64, len(places)))
+        values = self._compare(wordings, np.fromiter(places.values(), np.int64, len(places)))
         return dict(zip(places, values.tolist(), strict=True))
 
     def nearest(
@@ -218,17 +221,16 @@ class VectorFile:
         places = np.flatnonzero(is_searched)
         if len(places) > RESCORED:
             places = places[np.argpartition(different[places], RESCORED)[:RESCORED]]
-        values = self._compare(vector, places)
+        values = self._compare(vector[np.newaxis], places)
         best = np.argsort(-values)[:limit]
         tools = self._keys["tool"][places[best]]
         return dict(zip(tools.tolist(), values[best].tolist(), strict=True))
 
-    def _compare(
-        self, vector: npt.NDArray[np.float32], places: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float32]:
+    def _compare(self, wordings: Vectors, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         self._check_places(places)
-        cosines: npt.NDArray[np.float32] = self._vectors[places].astype(np.float32) @ vector
-        return cosines
+        cosines = self._vectors[places].astype(np.float32) @ wordings.T
+        nearest: npt.NDArray[np.float32] = cosines.max(1)
+        return nearest
 
 
 def _reserve_space(path: Path, size: int) -> None:

@@ -5,26 +5,25 @@ candidates of an engine are as good as exact scores of everything.
 """
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from catalog.search import meanings, orders, question, ranker, ranking, vocabulary
 from catalog.search.cosines import Cosines
-from catalog.search.engines import Candidate, Reader
+from catalog.search.engines import Reader
 from catalog.search.fit import (
     FIRST,
     MAX_CHORE,
-    Concept,
     FitFeatures,
     Reasons,
     Sources,
     find_reasons,
     fits_badly,
-    share_of,
     weigh_share,
 )
 from catalog.search.job_words import JobWords
+from catalog.search.question import Question
 from catalog.search.ranker import Features, RankedQuestion
 from catalog.search.scope import Scope
 
@@ -32,8 +31,6 @@ from catalog.search.scope import Scope
 # Of a long question, whose words many tools have, the best tool may be far down in the order of the engine.
 EXACT, MAX_CANDIDATES = 400, 1_000
 NAMESAKES, NAMES_BEGINNING = 200, 50
-# The words of the question that one of the first so many tools has are covered.
-COVERED_BY = 5
 # More concepts than this make no question longer.
 MAX_LENGTH = 12
 
@@ -134,7 +131,7 @@ class Ranking:
         )
 
     def _find_features(self, question: RankedQuestion, tool: int) -> Features:
-        # The ranker orders no long questions.
+        # The ranker orders the first tools alone, and no questions that are too long.
         return self.features.get(tool) or ranker.find_features(
             question, 0.0, self.cosines.find_pair(tool), self.vectors.get(tool)
         )
@@ -166,24 +163,23 @@ def rank(
     beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
     exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
     concepts = question.find_concepts(asked, known_words, terms, tool_count)
-    rephrased_text = question.rephrase(asked, text) if len(concepts) <= ranker.MAX_CONCEPTS else ""
-    cosines = _compare_meanings(text, rephrased_text, scope, exact, reader)
+    cosines = _compare_meanings(text, asked, len(concepts), scope, exact, reader, job_words)
     if near := cosines.typed.keys() - exact.keys():
         among = replace(scope, among=list(near))
         exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
-    vectors = _read_vectors(list(exact.values()), reader)
+    vectors = dict(zip(exact, reader.vectors([each.reference for each in exact.values()]), strict=True))
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
-    described = _describe_question(concepts, keyed_gains, scores, cosines, vectors, asked.runs)
-    ranked_question = replace(described, clauses=question.split_clauses(text, concepts))
+    clauses = question.split_clauses(text, concepts)
+    described = ranker.describe_question(concepts, keyed_gains, scores, cosines, vectors, asked.runs, clauses)
     features: dict[int, Features] = {}
     if cosines.typed:
-        scores, features = _add_meanings(scores, ranked_question, cosines, vectors, is_reranked=is_reranked)
+        scores, features = _add_meanings(scores, described, cosines, vectors, is_reranked=is_reranked)
     scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
     # The index may be some seconds behind, the database is not.
-    tools = _without_far(orders.in_scope(list(scores), scope), exact, cosines.rephrased)
+    tools = meanings.without_far(orders.in_scope(list(scores), scope), exact, cosines.rephrased)
     scored = exact.keys() | cosines.typed.keys()
     hits = [
         Hit(tool not in same, tool not in alike, tool not in scored, -round(scores[tool], 5), tool)
@@ -193,7 +189,7 @@ def rank(
         sorted(hits),
         terms.unmatched,
         terms.repaired,
-        ranked_question,
+        described,
         vectors,
         cosines,
         features,
@@ -203,35 +199,24 @@ def rank(
 
 
 def _compare_meanings(
-    text: str, rephrased_text: str, scope: Scope, exact: Mapping[int, Candidate], reader: Reader
+    text: str,
+    asked: Question,
+    concept_count: int,
+    scope: Scope,
+    exact: Collection[int],
+    reader: Reader,
+    job_words: JobWords,
 ) -> Cosines:
-    """Compare the meaning of the text with those of tools in the scope."""
-    cosines = meanings.compare(text, rephrased_text, scope, exact)
+    """Compare the meaning of the text, or of the clauses of a story, with those of tools in the scope."""
+    kind = ranker.find_kind(concept_count)
+    rephrased_text = question.rephrase(asked, text) if kind == "short" else ""
+    clauses = question.rephrase_clauses(text, job_words) if kind == "story" else []
+    cosines = meanings.compare(text, rephrased_text, scope, exact, clauses)
     if scope.has_labels and cosines.typed:
         # Vectors know no labels.
         labelled = reader.tools_in(scope.among_only(list(cosines.typed)), len(cosines.typed))
         cosines = cosines.among(labelled)
     return cosines
-
-
-def _describe_question(
-    concepts: Sequence[Concept[bytes]],
-    gains: Mapping[bytes, float],
-    scores: Mapping[int, float],
-    cosines: Cosines,
-    vectors: Mapping[int, bytes],
-    runs: Sequence[str],
-) -> RankedQuestion:
-    """Return the question with the best score, the nearest meaning and the best share of its concepts."""
-    first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
-    return RankedQuestion(
-        concepts,
-        gains,
-        max(scores.values(), default=0.0),
-        max(cosines.typed.values(), default=0.0),
-        max((share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0),
-        ranker.find_act(runs),
-    )
 
 
 def _add_meanings(
@@ -245,23 +230,9 @@ def _add_meanings(
     """Return scores by words and meanings, and the features of the tools that the ranker has ordered."""
     features: dict[int, Features] = {}
     scores = meanings.fuse(word_scores, cosines.mean(), ranked_question.concepts, ranked_question.covered)
-    if ranked_question.is_short:
+    if kind := ranked_question.kind:
         leading = heapq.nlargest(ranker.RERANKED, scores, key=lambda tool: scores[tool])
-        features = ranker.find_all_features(ranked_question, leading, word_scores, cosines, vectors)
-    if is_reranked:
-        scores = ranker.order(scores, features, ranked_question.covered)
+        features = ranker.find_all_features(ranked_question, leading, word_scores, scores, cosines, vectors)
+        if is_reranked:
+            scores = ranker.order(scores, features, ranked_question.covered, kind)
     return scores, features
-
-
-def _without_far(tools: list[int], exact: Collection[int], cosines: Mapping[int, float]) -> list[int]:
-    """Return the tools without those that meanings alone have found, but the nearest of these."""
-    near = sorted(
-        (tool for tool in tools if tool in cosines and tool not in exact), key=lambda tool: -cosines[tool]
-    )
-    far = set(near[meanings.NEAREST :])
-    return [tool for tool in tools if tool not in far]
-
-
-def _read_vectors(found: list[Candidate], reader: Reader) -> dict[int, bytes]:
-    vectors = reader.vectors([each.reference for each in found])
-    return {each.tool: vector for each, vector in zip(found, vectors, strict=True)}

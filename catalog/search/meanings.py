@@ -106,31 +106,45 @@ def _text_of(row: IndexedTool) -> str:
     return f"{row.vendor_name} {name}. {signature.description[:MAX_DESCRIPTION]}"
 
 
-def compare(text: str, rephrased: str, scope: Scope, tools: Collection[int]) -> Cosines:
+def compare(
+    text: str, rephrased: str, scope: Scope, tools: Collection[int], clauses: Sequence[str] = ()
+) -> Cosines:
     """Return the cosines of these tools and of the nearest others; empty where meanings are not compared.
 
     rephrased: the question with other words for what it names, "" if there are none.
+    clauses: those of a story, each with other words.
     """
     if not is_compared():
         return Cosines({}, {})
     is_filtered = bool(scope.tags or scope.version or scope.has_labels or scope.among is not None)
     endpoints = None if scope.endpoints is None else list(scope.endpoints)
     # UTF-8 has no half of a surrogate pair.
-    text, rephrased = (wording.encode(errors="replace").decode() for wording in (text, rephrased))
+    text, rephrased, *clauses = (
+        wording.encode(errors="replace").decode() for wording in (text, rephrased, *clauses)
+    )
     limit = NEAREST_FILTERED if is_filtered else NEAREST
-    request = FindNearest(text, endpoints, list(tools), limit, rephrased)
+    request = FindNearest(text, endpoints, list(tools), limit, rephrased, clauses)
     seconds = FIND_SECONDS_BY_ADDRESS if is_address(settings.SEARCH_MEANING) else FIND_SECONDS
     reply = client.send_now(Path(settings.SEARCH_DIRECTORY), request, seconds)
     if not isinstance(reply, Similarities):
         return Cosines({}, {})
     typed = {**reply.nearest, **reply.others}
-    all_cosines = Cosines(typed, reply.rephrased or typed, reply.chore)
+    all_cosines = Cosines(typed, reply.rephrased or typed, reply.chore, reply.clauses or None)
     least = max(
         MIN_COSINE,
         MIN_SHARE_OF_BEST * max((all_cosines.rephrased[tool] for tool in reply.nearest), default=0.0),
     )
     near = {tool for tool in reply.nearest if all_cosines.rephrased[tool] >= least}
     return all_cosines.among(near | reply.others.keys())
+
+
+def without_far(tools: list[int], exact: Collection[int], cosines: Mapping[int, float]) -> list[int]:
+    """Return the tools without those that meanings alone have found, but the nearest of these."""
+    near = sorted(
+        (tool for tool in tools if tool in cosines and tool not in exact), key=lambda tool: -cosines[tool]
+    )
+    far = set(near[NEAREST:])
+    return [tool for tool in tools if tool not in far]
 
 
 def prepare() -> None:

@@ -38,6 +38,7 @@ _GROUP, _FOREIGN_GROUP, _FOREIGN_ACT = 0.8, 1.5, 0.3
 _MANY_RUNS, _GROUP_AMONG_MANY = 8, 0.2
 # The first terms of a group are those of vendors. More of them hide what was typed.
 _REPHRASED_BY, _MAX_REPHRASED = 2, 6
+_MIN_CLAUSE_WORDS, _MAX_CLAUSES = 3, 6
 _CIRCUMSTANCES = Path(__file__).parent / "data" / "circumstances.txt"
 # Before "and" and the like a clause ends, too.
 _CLAUSE_END = re.compile(r"[,;:.!?()&/\u2013]|\s-+\s|\b(?=(?:and|but|because|before)\b)", re.IGNORECASE)
@@ -250,6 +251,18 @@ def rephrase(question: Question, text: str) -> str:
         if term.lower() not in text.lower()
     )
     return f"{text.rstrip(' .?!')}. {' '.join(list(terms)[:_MAX_REPHRASED])}" if terms else ""
+
+
+def rephrase_clauses(text: str, job_words: JobWords) -> list[str]:
+    """Return the last clauses of a story with the words of vendors, or the whole text if it has one clause.
+
+    One of them has the purpose: “I was away for a week, how do I get my costs back?”
+    """
+    clauses = [clause.strip() for clause in _CLAUSE_END.split(text[:MAX_LENGTH])]
+    clauses = [clause for clause in clauses if len(clause.split()) >= _MIN_CLAUSE_WORDS]
+    if len(clauses) < 2:
+        clauses = [text]
+    return [rephrase(read(clause, job_words), clause) or clause for clause in clauses[-_MAX_CLAUSES:]]
 
 
 def _names_no_purpose(word: str) -> bool:

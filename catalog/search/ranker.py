@@ -1,26 +1,31 @@
-"""Orders the first tools of a short question by features of words and meanings together. Pure.
+"""Orders the first tools of a question by features of words and meanings together. Pure.
 
-`data/ranker.json` has two weights for each feature: one for every question, and one that counts the more, the
-less of the question the best tool by words has. `benchmarks/train_ranker.py` makes the file.
+`data/ranker.json` has two weights for each feature, for short questions and for stories: one for every
+question, and one that counts the more, the less of the question the best tool by words has.
+`benchmarks/train_ranker.py` makes the file.
 """
 
+import heapq
 import math
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from catalog.search import ranking, stemming, words
 from catalog.search.cosines import Cosines
-from catalog.search.fit import Concept
+from catalog.search.fit import Concept, share_of
 from catalog.search.searched_texts import GROUP_IN_NAME
 
-# The words of a longer question state enough by themselves.
-MAX_CONCEPTS = 8
+# A longer question tells a story around one need. A still longer one describes several needs, in words that
+# state enough by themselves.
+MAX_CONCEPTS, MAX_CONCEPTS_OF_STORY = 8, 14
+# The words of the question that one of the first so many tools has are covered.
+COVERED_BY = 5
 # So many tools are ordered; the others remain behind them.
 RERANKED = 120
 # The act of a question is in its first words.
@@ -29,6 +34,7 @@ _ACT_WORDS = 3
 _USUAL_LENGTH = 1.5
 # A tool that has so much of a question in a name without other words is an answer.
 _MIN_SHARE_IN_NAME = 0.5
+Kind = Literal["short", "story"]
 WEIGHTS = Path(__file__).parent / "data" / "ranker.json"
 _ACTS = {
     "delete": "delete remove cancel destroy erase drop stop",
@@ -60,6 +66,8 @@ class Features(NamedTuple):
     both: words times meaning.
     word_place: 1 for the best score by words, 1/2 for the second, and so on.
     rephrased: the cosine with the rephrased question.
+    fused: the score by words and meanings.
+    clause: the cosine with the nearest clause of a story.
     """
 
     words: float = 0.0
@@ -77,6 +85,8 @@ class Features(NamedTuple):
     share_in_named_groups: float = 0.0
     word_place: float = 0.0
     rephrased: float = 0.0
+    fused: float = 0.0
+    clause: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,10 +118,38 @@ class RankedQuestion:
         return sum(concept.weight for concept in self.concepts) or 1.0
 
     @property
-    def is_short(self) -> bool:
-        """Return whether the weights apply: the question is short, and most of its words are known."""
+    def kind(self) -> Kind | None:
+        """Return which weights apply; None if most of its words are unknown, or it is too long."""
         known_count = sum(1 for concept in self.concepts if concept.terms or concept.groups)
-        return 2 * known_count >= len(self.concepts) and len(self.concepts) <= MAX_CONCEPTS
+        return find_kind(len(self.concepts)) if 2 * known_count >= len(self.concepts) else None
+
+
+def describe_question(
+    concepts: Sequence[Concept[bytes]],
+    gains: Mapping[bytes, float],
+    scores: Mapping[int, float],
+    cosines: Cosines,
+    vectors: Mapping[int, bytes],
+    runs: Sequence[str],
+    clauses: Sequence[Sequence[Concept[bytes]]],
+) -> RankedQuestion:
+    """Return the question with the best score, the nearest meaning and the best share of its concepts."""
+    first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
+    return RankedQuestion(
+        concepts,
+        gains,
+        max(scores.values(), default=0.0),
+        max(cosines.typed.values(), default=0.0),
+        max((share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0),
+        find_act(runs),
+        clauses,
+    )
+
+
+def find_kind(concept_count: int) -> Kind | None:
+    if concept_count <= MAX_CONCEPTS:
+        return "short"
+    return "story" if concept_count <= MAX_CONCEPTS_OF_STORY else None
 
 
 def find_act(runs: Sequence[str]) -> str:
@@ -139,15 +177,20 @@ def find_all_features(
     question: RankedQuestion,
     tools: Sequence[int],
     scores: Mapping[int, float],
+    fused_scores: Mapping[int, float],
     cosines: Cosines,
     vectors: Mapping[int, bytes],
 ) -> dict[int, Features]:
-    """Return the features of tools, of those among which they are ordered."""
+    """Return the features of tools, of those among which they are ordered.
+
+    scores, fused_scores: by words, and by words and meanings.
+    """
     by_words = sorted(tools, key=lambda tool: -scores.get(tool, 0.0))
+    scale = max([fused_scores[tool] for tool in tools], default=0.0) or 1.0
     return {
         tool: find_features(
-            question, scores.get(tool, 0.0), cosines.find_pair(tool), vectors.get(tool), 1 / place
-        )
+            question, scores.get(tool, 0.0), cosines.find_pair(tool), vectors.get(tool)
+        )._replace(word_place=1 / place, fused=fused_scores[tool] / scale, clause=cosines.find_clause(tool))
         for place, tool in enumerate(by_words, 1)
     }
 
@@ -157,16 +200,17 @@ def find_features(
     score: float,
     cosines: tuple[float, float],
     vector: bytes | None,
-    word_place: float = 0.0,
 ) -> Features:
-    """Return the features of a tool with its score by words; `vector` is None if only its meaning is near.
+    """Return the features of a tool but those that compare it with others.
+
+    score: by words. vector: None if only its meaning is near.
 
     cosines: with the question as it was typed, and with the rephrased one.
     """
     cosine, rephrased = cosines
     meaning = cosine / max(question.best_cosine, 0.05)
     if vector is None:
-        return Features(meaning=meaning, cosine=cosine, rephrased=rephrased, word_place=word_place)
+        return Features(meaning=meaning, cosine=cosine, rephrased=rephrased)
     name, impacts = ranking.unpack(vector, question.terms)
     in_name, mentioned, grouped, named_by_group = _weigh_concepts(question.concepts, name, impacts)
     total = question.weight
@@ -190,7 +234,6 @@ def find_features(
         is_other_act=float(has_act and not is_act),
         both=score / scale * meaning,
         share_in_named_groups=named_by_group / total,
-        word_place=word_place,
         rephrased=rephrased,
     )
 
@@ -223,18 +266,20 @@ def _weigh_concepts(
 
 
 @cache
-def shipped_weights() -> tuple[tuple[float, float], ...]:
-    weights = msgspec.json.decode(WEIGHTS.read_bytes(), type=dict[str, tuple[float, float]])
-    return tuple(weights[name] for name in Features._fields)
+def shipped_weights(kind: Kind) -> tuple[tuple[float, float], ...]:
+    weights = msgspec.json.decode(WEIGHTS.read_bytes(), type=dict[Kind, dict[str, tuple[float, float]]])
+    return tuple(weights[kind][name] for name in Features._fields)
 
 
-def order(scores: Mapping[int, float], features: Mapping[int, Features], covered: float) -> dict[int, float]:
+def order(
+    scores: Mapping[int, float], features: Mapping[int, Features], covered: float, kind: Kind
+) -> dict[int, float]:
     """Return the scores, given to the tools with features in the order of the weights.
 
     The scores remain those of the fusion, so that they can be compared with those of other tools.
     """
     uncovered = 1.0 - covered
-    weights = [base + uncovered * added for base, added in shipped_weights()]
+    weights = [base + uncovered * added for base, added in shipped_weights(kind)]
     values = {
         tool: sum(map(operator.mul, weights, tool_features)) for tool, tool_features in features.items()
     }

@@ -43,7 +43,8 @@ def test_only_tools_of_the_endpoints_are_compared(stored, vectors):
 
 
 def test_cosines_are_of_the_tools_that_have_a_vector(stored, vectors):
-    assert stored.cosines(vectors[2], [13, 99, 0]) == {13: pytest.approx(1.0, abs=1e-3)}
+    assert stored.cosines(vectors[2:3], [13, 99, 0]) == {13: pytest.approx(1.0, abs=1e-3)}
+    assert stored.cosines(vectors[:3], [13, 11]) == pytest.approx({13: 1.0, 11: 1.0}, abs=1e-3)
 
 
 def test_a_tool_is_replaced_and_removed(stored, vectors):
@@ -136,7 +137,7 @@ def test_garbled_vectors_are_never_compared(stored, tmp_path, vectors):
     with pytest.raises(DamagedVectorsError):
         stored.nearest(vectors[0], None, 3)
     with pytest.raises(DamagedVectorsError):
-        stored.cosines(vectors[0], [11])
+        stored.cosines(vectors[:1], [11])
 
 
 @pytest.mark.parametrize("name", ["keys", "signs", "vectors", "sums"])

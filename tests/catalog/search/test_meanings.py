@@ -125,6 +125,15 @@ def test_what_the_model_knows_of_chores_comes_with_the_tools(host, monkeypatch):
     assert meanings.compare("salary", "", Scope(None), []).chore == 2.5
 
 
+def test_a_story_is_compared_clause_by_clause(host):
+    cheque, forecast = make_tool(make_signature("issue_cheque")), make_tool(make_signature("forecast"))
+    index_all()
+    cosines = meanings.compare("x", "", Scope(None), [cheque.pk, forecast.pk], ["my salary", "any plane"])
+    assert cosines.find_clause(cheque.pk) > 0.6 > cosines.typed[cheque.pk]
+    assert cosines.find_clause(forecast.pk) < 0.6
+    assert meanings.compare("x", "", Scope(None), [cheque.pk]).clauses is None
+
+
 def test_without_the_process_words_answer(host, settings):
     make_tool(make_signature("issue_cheque", description="For people."))
     index_all()

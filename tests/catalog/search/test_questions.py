@@ -171,6 +171,18 @@ def test_a_question_is_rephrased_with_the_words_of_vendors():
     assert rephrase("refund and reimburse") == ""
 
 
+def test_the_clauses_of_a_story_are_rephrased_one_by_one():
+    job_words = JobWords(parse("refund, reimburse, money back"))
+    text = "I was away for a week, oh well, and now I want my money back."
+    assert question.rephrase_clauses(text, job_words) == [
+        "I was away for a week",
+        "and now I want my money back. refund reimburse",
+    ]
+    assert question.rephrase_clauses("give my money back", job_words) == [
+        "give my money back. refund reimburse"
+    ]
+
+
 def test_a_word_that_no_tool_has_outweighs_none_that_some_have():
     question_read = question.read("refill the amphora")
     known_words = known_words_of(question_read)

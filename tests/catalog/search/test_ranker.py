@@ -1,3 +1,5 @@
+from typing import get_args
+
 import pytest
 
 from catalog.search import ranker, ranking
@@ -42,8 +44,17 @@ def test_a_group_in_the_name_is_told_from_one_in_other_texts():
 
 def test_the_places_by_words_are_those_among_the_ordered_tools():
     cosines = Cosines({7: 0.5, 8: 0.1}, {7: 0.5, 8: 0.1})
-    features = ranker.find_all_features(make_question("refund"), [7, 8], {8: 2.0}, cosines, {})
+    features = ranker.find_all_features(
+        make_question("refund"), [7, 8], {8: 2.0}, {7: 1.0, 8: 4.0}, cosines, {}
+    )
     assert [features[tool].word_place for tool in (8, 7)] == [1.0, 0.5]
+    assert [features[tool].fused for tool in (8, 7)] == [1.0, 0.25]
+
+
+def test_the_nearest_clause_of_a_story_is_a_feature():
+    cosines = Cosines({7: 0.5}, {7: 0.5}, clauses={7: 0.8})
+    features = ranker.find_all_features(make_question("refund"), [7], {7: 1.0}, {7: 1.0}, cosines, {})
+    assert features[7].clause == 0.8
 
 
 def test_a_tool_that_its_meaning_alone_has_found_has_no_words():
@@ -77,11 +88,16 @@ def test_a_name_with_another_act_is_told_from_one_with_the_act():
     ]
 
 
-def test_long_questions_and_unknown_words_are_not_ordered():
+def make_long_question(length):
+    return make_question(*(f"word{number}" for number in range(length)))
+
+
+def test_stories_have_weights_and_tasks_and_unknown_words_have_none():
     unknown = [Concept(word, 1.0) for word in ("eins", "zwei")]
-    assert make_question("refund").is_short
-    assert not make_question(*(f"word{number}" for number in range(ranker.MAX_CONCEPTS + 1))).is_short
-    assert not RankedQuestion(unknown, {}, 1.0, 1.0, 0.0, "").is_short
+    assert make_question("refund").kind == "short"
+    assert make_long_question(ranker.MAX_CONCEPTS + 1).kind == "story"
+    assert make_long_question(ranker.MAX_CONCEPTS_OF_STORY + 1).kind is None
+    assert RankedQuestion(unknown, {}, 1.0, 1.0, 0.0, "").kind is None
 
 
 def test_a_whole_name_of_several_words_is_told_from_a_part_of_one():
@@ -98,11 +114,12 @@ def test_a_whole_name_of_several_words_is_told_from_a_part_of_one():
 def test_the_scores_are_given_out_in_another_order():
     scores = {1: 9.0, 2: 5.0, 3: 1.0}
     best = Features(words=1, name=1, meaning=1, cosine=0.9, share=1, share_in_name=1, precision=1)
-    assert ranker.order(scores, {1: Features(), 2: best}, 1.0) == {1: 5.0, 2: 9.0, 3: 1.0}
+    assert ranker.order(scores, {1: Features(), 2: best}, 1.0, "short") == {1: 5.0, 2: 9.0, 3: 1.0}
 
 
-def test_every_feature_has_weights():
-    assert len(ranker.shipped_weights()) == len(Features._fields)
+@pytest.mark.parametrize("kind", get_args(ranker.Kind))
+def test_every_feature_has_weights(kind):
+    assert len(ranker.shipped_weights(kind)) == len(Features._fields)
 
 
 def test_what_a_vector_contains_is_read_back():
