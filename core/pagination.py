@@ -1,15 +1,40 @@
 """Keyset pagination: a cursor names the row to continue after, so page 1000 costs as much as page 1."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.core import signing
 from django.core.exceptions import ValidationError
-from django.db.models import Field, Model, Q, QuerySet
+from django.db.models import F, Field, Func, IntegerField, Model, Q, QuerySet, RowRange, Sum, Window
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce, Lead
 
 from core.errors import DomainError
 
 Row = TypeVar("Row", bound=Model)
+# Rows with large texts: no row follows on a page after so many bytes of them.
+MAX_PAGE_BYTES = 1024 * 1024
+
+
+def octet_length(column: str) -> Func:
+    """Return the bytes of a text column. PostgreSQL does not read the text for it."""
+    return Func(F(column), function="octet_length", output_field=IntegerField())
+
+
+def limit_bytes(
+    queryset: QuerySet[Row], order: Sequence[str], row_bytes: Combinable, max_bytes: int = MAX_PAGE_BYTES
+) -> QuerySet[Row]:
+    """Return the rows until `row_bytes` of those before reach `max_bytes`, at least one row.
+
+    Each row has `next_pk`, the key of the row that follows in this order, or None.
+    """
+    bytes_before = Window(Sum(row_bytes), order_by=order, frame=RowRange(end=-1))
+    rows: Any = queryset.annotate(
+        bytes_before=Coalesce(bytes_before, 0), next_pk=Window(Lead("pk"), order_by=order)
+    )
+    first_rows: QuerySet[Row] = rows.filter(bytes_before__lt=max_bytes).order_by(*order)
+    return first_rows
 
 
 @dataclass(frozen=True)
@@ -30,11 +55,12 @@ class Cursor(NamedTuple):
 class Keyset(Generic[Row]):
     """An order by one field that is never NULL ("name", "-changed_at"); the primary key breaks ties.
 
-    The field may be an annotation.
+    The field may be an annotation. row_bytes: the bytes of the large texts in a row, for `MAX_PAGE_BYTES`.
     """
 
-    def __init__(self, queryset: QuerySet[Row], order: str) -> None:
+    def __init__(self, queryset: QuerySet[Row], order: str, row_bytes: Combinable | None = None) -> None:
         self.queryset = queryset
+        self.row_bytes = row_bytes
         self.field, self.descending = order.removeprefix("-"), order.startswith("-")
         # A cursor is valid for one list and one order.
         self.salt = f"cursor:{queryset.model._meta.label}:{order}"
@@ -48,14 +74,19 @@ class Keyset(Generic[Row]):
                 raise _unknown_cursor() from error
         backwards = start is not None and start.backwards
         sign, beyond = ("-", "lt") if self.descending != backwards else ("", "gt")
-        queryset = self.queryset.order_by(f"{sign}{self.field}", f"{sign}pk")
+        order = (f"{sign}{self.field}", f"{sign}pk")
+        queryset = self.queryset.order_by(*order)
         if start is not None:
             value, pk = self._value(self.field, start.value), self._value("pk", start.pk)
             after = Q(**{f"{self.field}__{beyond}": value}) | Q(**{f"pk__{beyond}": pk})
             # Implied by `after`; it is the condition that an index can start from.
             queryset = queryset.filter(after, **{f"{self.field}__{beyond}e": value})
-        rows = list(queryset[: limit + 1])
-        more, rows = len(rows) > limit, rows[:limit]
+        if self.row_bytes is None:
+            rows = list(queryset[: limit + 1])
+            more, rows = len(rows) > limit, rows[:limit]
+        else:
+            rows = list(limit_bytes(queryset, order, self.row_bytes)[:limit])
+            more = bool(rows) and getattr(rows[-1], "next_pk") is not None  # noqa: B009 - an annotation
         if backwards:
             rows.reverse()
         has_next, has_previous = (True, more) if backwards else (more, start is not None)

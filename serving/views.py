@@ -128,6 +128,7 @@ def agent_threads(request: HttpRequest, slug: str) -> HttpResponse:
     rows = (
         threads_of(agent.pk, None)
         .select_related("version", "api_key")
+        .defer("version__raw")
         .annotate(is_busy=Exists(running_calls))
     )
     page = Keyset(rows, "-id").page(request.GET.get("cursor"), PAGE_SIZE)
@@ -141,7 +142,8 @@ def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
     """Show the thread's runs, and on request its state, which only the vendor knows."""
     agent, row = _thread(request, slug, thread)
     (view,) = threads.view_threads([row])
-    runs = list(row.calls.select_related("version").defer("result").order_by("-pk")[:RUNS_SHOWN])
+    calls = row.calls.select_related("version").defer("result", "version__signature", "version__raw")
+    runs = list(calls.order_by("-pk")[:RUNS_SHOWN])
     context = {"agent": agent, "thread": row, "about": view, "runs": runs}
     context["is_busy"] = any(call.is_active for call in runs)
     context["metadata"] = {} if threads.hides_contents(row, None) else row.metadata

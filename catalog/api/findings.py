@@ -94,6 +94,7 @@ class FindingList(ListAPIView[Finding]):
         self.ordering = ("-weight",) if filters.pop("sort") == WEIGHT else ("-id",)
         cause, vendor = filters.pop("cause", ""), filters.pop("vendor", "")
         rows = Finding.objects.filter(**filters).weighed().select_related("tool", "version")
+        rows = rows.defer("version__signature", "version__raw")
         rows = rows.filter(endpoint__vendor__slug=vendor) if vendor else rows
         return rows.of_cause(cause) if cause else rows
 

@@ -14,6 +14,7 @@ from catalog.review.holds import ReviewState, with_review_state
 from catalog.rules import diff
 from catalog.tools import versions
 from core.errors import DomainError
+from core.pagination import octet_length
 from core.serializers import Input, ModelOutput, valid_data
 from people.api.generics import GenericAPIView, ListAPIView
 from protocols.losses import Loss
@@ -192,6 +193,7 @@ class VersionList(ListAPIView[ToolVersion]):
 
     serializer_class = VersionOutput
     ordering = ("-label_key", "-id")
+    row_bytes = octet_length("signature") + octet_length("raw")
 
     def get_queryset(self) -> QuerySet[ToolVersion]:
         tool = get_object_or_404(Tool, pk=self.kwargs["pk"])

@@ -256,6 +256,12 @@ class ToolVersion(models.Model):
         rule."""
         return tokens_of(self.decoded())
 
+    @property
+    def counted_tokens(self) -> int | None:
+        """The token count if the query selected `short_signature` (catalog/tools/versions.py), else None."""
+        signature: str = getattr(self, "short_signature", "")
+        return tokens_of(read_stored(signature)) if signature else None
+
     def losses(self) -> list[Loss]:
         """Return the parts of the vendor's document that the normal form does not represent."""
         protocol = self.tool.endpoint.speak()

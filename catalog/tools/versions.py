@@ -3,7 +3,20 @@
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 
-from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, When
+from django.db.models import (
+    Case,
+    Exists,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    TextField,
+    Value,
+    When,
+    Window,
+)
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
@@ -11,6 +24,11 @@ from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingQuerySet
 from core.compiled_queries import CompiledQuery, named_keys
 from core.outbound.errors import printable
+from core.pagination import octet_length
+
+# Counting the tokens of a megabyte takes half a second, and a tool may have a hundred such versions.
+MAX_COUNTED_BYTES = 500_000
+NEWEST_FIRST = ("-label_key", "-ordinal")
 
 # Functions that return (tool, version, agents): how many agents pin which version. Higher layers register
 # them.
@@ -101,6 +119,16 @@ def names(tools: Collection[int]) -> dict[tuple[int, int], str]:
     ordinals."""
     rows = ToolVersion.objects.filter(tool__in=tools).defer("signature", "raw").order_by()
     return {(row.tool_id, row.ordinal): row.name for row in rows}
+
+
+def with_short_signatures(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
+    """Select `short_signature` in place of the documents: the signatures of the first versions, as many as
+    have `MAX_COUNTED_BYTES` together."""
+    total = Window(Sum(octet_length("signature")), order_by=NEWEST_FIRST)
+    rows = versions.annotate(bytes_so_far=total).order_by(*NEWEST_FIRST)
+    is_short = When(bytes_so_far__lte=MAX_COUNTED_BYTES, then=F("signature"))
+    short_signature = Case(is_short, default=Value("", TextField()))
+    return rows.annotate(short_signature=short_signature).defer("signature", "raw")
 
 
 def unknown_version_message(tool: Tool, *, version: str = "", ordinal: int | None = None) -> str:

@@ -28,6 +28,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     if row.is_active:
         return render(request, template, context)
     versions = ToolVersion.objects.filter(run=row).select_related("tool").order_by("pk")
+    versions = versions.defer("signature", "raw")
     # Notes are on the page of their tool.
     findings = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
     others = onboarding.other_protocols(row)

@@ -14,7 +14,9 @@ from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
 from catalog.review.holds import with_review_state
+from catalog.tools.versions import MAX_COUNTED_BYTES, NEWEST_FIRST
 from core.errors import invalid
+from core.pagination import limit_bytes, octet_length
 from core.serializers import ModelOutput
 from designer.agents import agent_vendors, vendor_usage
 from designer.models import Agent, Pin
@@ -68,7 +70,8 @@ class UsedByOutput(VersionOf, ModelOutput[Pin]):
 
 
 class ToolDetailOutput(ModelOutput[Tool]):
-    """`versions`, `findings` and `used_by` are the newest 50, 50 and 200; the lists have them all."""
+    """`versions`, `findings` and `used_by` are the newest 50 (fewer if they are large), 50 and 200; the lists
+    have them all."""
 
     vendor = serializers.CharField(source="endpoint.vendor.slug", read_only=True)
     protocol = serializers.CharField(source="endpoint.protocol", read_only=True)
@@ -152,20 +155,21 @@ class ToolDetailOutput(ModelOutput[Tool]):
 
     @extend_schema_field(VersionRow(many=True))
     def get_versions(self, tool: Tool) -> Any:
-        rows = tool.versions.select_related("tool").defer("raw")
-        versions = with_review_state(rows)[:VERSIONS]
-        return VersionRow(versions, many=True).data
+        rows = with_review_state(tool.versions.select_related("tool").defer("raw"))
+        # Tokens are counted in whole signatures.
+        rows = limit_bytes(rows, NEWEST_FIRST, octet_length("signature"), max_bytes=MAX_COUNTED_BYTES)
+        return VersionRow(rows[:VERSIONS], many=True).data
 
     @extend_schema_field(FindingOutput(many=True))
     def get_findings(self, tool: Tool) -> Any:
-        return FindingOutput(
-            tool.findings.select_related("tool", "version", "resolved_by")[:FINDINGS], many=True
-        ).data
+        rows = tool.findings.select_related("tool", "version", "resolved_by")
+        return FindingOutput(rows.defer("version__signature", "version__raw")[:FINDINGS], many=True).data
 
     @extend_schema_field(UsedByOutput(many=True))
     def get_used_by(self, tool: Tool) -> Any:
         users = Pin.objects.live().filter(tool=tool).visible_to(self.context["user"])
-        users = users.select_related("agent", "version").order_by("agent__name", "pk")
+        users = users.select_related("agent", "version").defer("version__signature", "version__raw")
+        users = users.order_by("agent__name", "pk")
         return UsedByOutput(users[:USERS], many=True).data
 
     def get_used_by_others(self, tool: Tool) -> int:

@@ -141,7 +141,8 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
 def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpResponse:
     """Show all versions, and two of them side by side, the older one at the left."""
     row = find_tool(pk)
-    visible_rows = list(holds.with_review_state(row.versions.defer("raw"))[:VERSIONS_SHOWN])
+    rows = holds.with_review_state(versions.with_short_signatures(row.versions.all()))
+    visible_rows = list(rows[:VERSIONS_SHOWN])
     before, after = request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else "")
     # Without a choice: the newest and what it is compared with. With one: that one and what it is compared
     # with.
@@ -180,7 +181,9 @@ def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
     users = pending_work.with_newer(Pin.objects.live().visible_to(person(request)).filter(tool=row))
     moves = upgrades.upgrades_of_tool(row, row.current, person(request)) if row.current else []
     context = {
-        "pins": users.select_related("agent", "version", "created_by").order_by("agent__name"),
+        "pins": users.select_related("agent", "version", "created_by")
+        .defer("version__signature", "version__raw")
+        .order_by("agent__name"),
         "felt": [move for move in moves if move.is_felt],
         "behind_count": len(moves),
         "others": vendor_usage.used_by_others(row, person(request)),
@@ -191,7 +194,8 @@ def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.VIEWER)
 def tool_findings(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    finding_rows = row.findings.select_related("version", "resolved_by")[:FINDINGS_SHOWN]
+    finding_rows = row.findings.select_related("version", "resolved_by")
+    finding_rows = finding_rows.defer("version__signature", "version__raw")[:FINDINGS_SHOWN]
     progress = None if finding_rows else progress_of([row.endpoint_id])
     context = {
         "findings": finding_rows,

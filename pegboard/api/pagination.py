@@ -18,12 +18,16 @@ MAX_LIMIT = 200
 
 
 class KeysetPagination(BasePagination):
-    """A view's `ordering` is one field that is never NULL, then the key: ("name", "id"), ("-id",)."""
+    """A view's `ordering` is one field that is never NULL, then the key: ("name", "id"), ("-id",).
+
+    A view of rows with large texts has `row_bytes` (core/pagination.py).
+    """
 
     def paginate_queryset(  # type: ignore[override] # only query sets have an order in the database
         self, queryset: QuerySet[Any], request: Request, view: APIView | None = None
     ) -> list[Any]:
-        keyset: Keyset[Model] = Keyset(queryset, getattr(view, "ordering", ("-id",))[0])
+        order, row_bytes = getattr(view, "ordering", ("-id",))[0], getattr(view, "row_bytes", None)
+        keyset: Keyset[Model] = Keyset(queryset, order, row_bytes)
         self.url = public_url(request.get_full_path(), request)
         cursor = request.query_params.get("cursor")
         if cursor == "":

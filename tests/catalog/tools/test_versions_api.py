@@ -1,7 +1,12 @@
 import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from catalog.models import tools
 from people.models import Role
+from tests.catalog.review.test_inbox import about
 from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version
 
 
@@ -53,6 +58,52 @@ def test_list_of_versions_pages(api, tool):
         url = page["next"]
 
     assert ordinals == [2, 1]
+
+
+def test_list_of_large_versions_ends_early(api, tool):
+    """Two hundred versions of a megabyte each would take gigabytes."""
+    for number in range(3, 9):
+        make_version(tool, make_signature("forecast", description=f"{number}" * 500_000))
+
+    ordinals, page_lengths, url = [], [], f"/api/v1/tools/{tool.pk}/versions/?limit=200"
+    while url:
+        page = api.get(url).json()
+        ordinals += [row["ordinal"] for row in page["results"]]
+        page_lengths.append(len(page["results"]))
+        previous, url = url, page["next"]
+
+    assert ordinals == [8, 7, 6, 5, 4, 3, 2, 1]
+    assert page_lengths == [2, 2, 2, 2]
+    page = api.get(api.get(previous).json()["previous"]).json()
+    assert [row["ordinal"] for row in page["results"]] == [4, 3]
+
+
+def test_tool_counts_the_tokens_of_a_few_large_versions(api, tool, monkeypatch):
+    for number in range(3, 6):
+        make_version(tool, make_signature("forecast", description=f"{number}" * 400_000))
+    counted = []
+    monkeypatch.setattr(tools, "tokens_of", lambda signature: counted.append(signature) or 7)
+
+    rows = api.get(f"/api/v1/tools/{tool.pk}/").json()["versions"]
+
+    assert [(row["ordinal"], row["tokens"]) for row in rows] == [(5, 7), (4, 7)]
+    assert [len(signature.description) for signature in counted] == [400_000, 400_000]
+
+
+@pytest.mark.parametrize(
+    "address", ["/api/v1/findings/", "/tools/{tool}/findings/", "/tools/{tool}/used-by/"]
+)
+def test_lists_read_no_documents_of_versions(api, tool, address):
+    version = tool.versions.get(ordinal=2)
+    about(version)
+    client = Client()
+    client.force_login(make_user(Role.ADMIN))
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(address.format(tool=tool.pk)).status_code == 200
+    rows = [query["sql"] for query in queries if '"catalog_toolversion"."label"' in query["sql"]]
+    assert rows
+    # One version is read whole: the current one of the tool in the page's head.
+    assert [sql for sql in rows if '"catalog_toolversion"."raw"' in sql and "LIMIT 21" not in sql] == []
 
 
 def test_one_version_is_read_by_its_ordinal(api, tool):

@@ -188,6 +188,17 @@ def test_the_tab_of_the_words_counts_those_that_the_vendor_wrote_anew_below(desi
         assert "Tuning 1 Versions" in text_of(designer.get(f"/tools/{tool.pk}/{page}"))
 
 
+def test_tokens_of_large_versions_are_not_counted(designer):
+    tool = make_tool(make_signature("forecast", description="First."))
+    make_version(tool, make_signature("forecast", description="x" * 600_000))
+    make_version(tool, make_signature("forecast", description="Third."))
+
+    shown = designer.get(f"/tools/{tool.pk}/versions/").context["versions"]
+
+    tokens = [row.counted_tokens for row, _word, _address in shown]
+    assert tokens == [tool.versions.get(ordinal=3).tokens, None, None]
+
+
 @pytest.mark.parametrize("page", ["", "versions/", "used-by/", "findings/", "tuning/", "raw/"])
 def test_pages_of_a_tool_stay_small_and_cheap(designer, page, django_assert_max_num_queries):
     inputs = tuple(make_parameter(f"input_{n}", description="What it is for. " * 6) for n in range(20))
