@@ -36,6 +36,11 @@ def split(pointer: str) -> Steps:
 
 
 def join(steps: Iterable[str]) -> str:
+    steps = tuple(steps)
+    pointer = "/".join(("", *steps))
+    # A comparison joins 70,000 paths of 60 steps, of which hardly one needs escaping.
+    if "~" not in pointer and pointer.count("/") == len(steps):
+        return pointer
     return "".join(f"/{escape(step)}" for step in steps)
 
 
