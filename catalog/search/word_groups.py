@@ -117,15 +117,14 @@ def _find_problem(group: Sequence[str]) -> str:
     return ""
 
 
-def find_shipped_groups(text: str, limit: int) -> tuple[list[WordGroup], int]:
-    """Return the first `limit` shipped groups with a word that contains the text, and how many there are."""
+def find_shipped_groups(text: str) -> list[WordGroup]:
+    """Return the shipped groups with a word that contains the text."""
     wanted = fold(text).lower().strip()
-    matches = [
+    return [
         group
         for group in shipped_groups()
         if any(wanted in fold(term).lower() for terms in group.terms.values() for term in terms)
     ]
-    return matches[:limit], len(matches)
 
 
 def current_job_words() -> JobWords:

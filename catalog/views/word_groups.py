@@ -14,7 +14,7 @@ from catalog.search.progress import pending_progress
 from people.models import Role
 from people.permissions import person, requires, requires_post
 
-SHOWN, MAX_QUERY_LENGTH = 50, 80
+MAX_QUERY_LENGTH = 80
 SAVED = gettext_lazy("Saved. Searches use these words now. Tools are indexed again in the background.")
 
 
@@ -22,12 +22,10 @@ SAVED = gettext_lazy("Saved. Searches use these words now. Tools are indexed aga
 @require_safe
 def word_group_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "")[:MAX_QUERY_LENGTH]
-    shipped, shipped_count = word_groups.find_shipped_groups(query, SHOWN)
     context = {
-        "groups": CustomWordGroup.objects.order_by("words", "pk"),
+        "groups": list(CustomWordGroup.objects.order_by("words", "pk")),
         "query": query,
-        "shipped": shipped,
-        "shipped_count": shipped_count,
+        "shipped": word_groups.find_shipped_groups(query),
         "progress": pending_progress(),
     }
     return render(request, "catalog/word_groups.html", context)

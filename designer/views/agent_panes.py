@@ -1,13 +1,15 @@
 """The side panel of an agent's pages: its tools and procedures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.token_estimate import tokens_of
+from core import numbered_pages
 from core.compiled_queries import CompiledQuery, named_value
+from core.numbered_pages import NumberedPage
 from designer.agents import agent_vendors, transfers
 from designer.agents.agent_vendors import AllowedVendors
 from designer.models import Agent, Pin, Procedure
@@ -15,6 +17,8 @@ from designer.overviews import shown_tools
 from designer.overviews.shown_tools import FormatBudget
 from designer.pins import pinned_signatures, token_budget
 from designer.upgrades import pending_work
+
+LINES_SHOWN = 50
 
 
 def read_pins(agent: Agent) -> list[Pin]:
@@ -54,10 +58,12 @@ def pane_context(
     pane: str = "",
     in_format: FormatBudget | None = None,
     pins: Sequence[Pin] | None = None,
+    query: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the context of `agent_base.html`. `pane` is the open pane: `pin-7`, `procedure-3`, `overview`;
     "" for none.
-    `pins`: those of `read_pins`, if they were read.
+    `pins`: those of `read_pins`, if they were read. `query`: that of the address, with the page of the list
+    and the text to find.
     """
     pins = read_pins(agent) if pins is None else pins
     reviews = pending_work.reviews(pins)
@@ -80,9 +86,20 @@ def pane_context(
         "allowed": allowed,
         "lines": lines,
         "line_groups": [
-            (_("Tools"), lines),
-            *([(_("Prompts and resources"), context_lines)] if context_lines else []),
+            (_("Tools"), _page_of_lines(lines, "agent-tools", pane, query or {})),
+            *(
+                [
+                    (
+                        _("Prompts and resources"),
+                        _page_of_lines(context_lines, "agent-items", pane, query or {}),
+                    )
+                ]
+                if context_lines
+                else []
+            ),
         ],
+        "find": (query or {}).get("find", ""),
+        "can_find": len(every_line) > LINES_SHOWN,
         "is_in_panes": True,
         "total": sum(row["tokens"] or 0 for row in (*lines, *handed)),
         "procedures": _PROCEDURES.rows(agent=agent.pk),
@@ -91,6 +108,20 @@ def pane_context(
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in every_line),
     }
+
+
+def _page_of_lines(
+    lines: Sequence[dict[str, Any]], name: str, pane: str, query: Mapping[str, str]
+) -> NumberedPage[dict[str, Any]]:
+    """Return the lines of one page: that of the address, else the one with the open pane."""
+    if wanted := query.get("find", "").strip().casefold():
+        lines = [line for line in lines if wanted in _text_of(line["pin"])]
+    opened = next((number for number, line in enumerate(lines, 1) if line["item"] == pane), 1)
+    return numbered_pages.page_of(lines, query.get(name, str(opened)), size=LINES_SHOWN, name=name)
+
+
+def _text_of(pin: Pin) -> str:
+    return f"{pin.name} {pin.tool.name} {pin.tool.endpoint.vendor}".casefold()
 
 
 def _line(

@@ -24,6 +24,7 @@ from people.models import Role
 from people.permissions import QueryByRole, person, requires, requires_post
 
 PARTS_SHOWN = 11
+AGENTS_SHOWN = 40
 
 
 @requires(write=Role.DESIGNER)
@@ -47,13 +48,20 @@ def agent_list(request: HttpRequest) -> HttpResponse:
             return redirect("agent", row.slug)
     is_archived = request.GET.get("archived") == "1"
     rows = agents.in_tree_order(drafts.agents_visible_to(actor, is_archived=is_archived))
+    is_long = len(rows) > AGENTS_SHOWN
+    find = request.GET.get("find", "").strip()
+    if find:
+        rows = [row for row in rows if find.casefold() in f"{row[1].name} {row[1].description}".casefold()]
     archived = Agent.objects.live().visible_to(actor).exclude(archived_at=None)
     context = {
         "agents": rows,
+        "page_size": AGENTS_SHOWN,
+        "find": find,
+        "can_find": is_long and not is_archived,
         "form": form,
         "several_teams": "team" in form.fields,
         "is_archived": is_archived,
-        "archived_count": len(rows) if is_archived else archived.count(),
+        "archived_count": 0 if is_archived else archived.count(),
     }
     return render(request, "designer/agents.html", context)
 
@@ -70,7 +78,9 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     text_format = shown_tools.TEXTS.get(request.GET.get("format", ""))
     in_format = shown_tools.budget(row, text_format) if text_format and row.pin_count else None
     is_opened = text_format is not None or request.GET.get("show") == "overview"
-    panes = agent_panes.pane_context(row, pane="overview" if is_opened else "", in_format=in_format)
+    panes = agent_panes.pane_context(
+        row, pane="overview" if is_opened else "", in_format=in_format, query=request.GET
+    )
     costs = [(line["tokens"], line["pin"].name) for line in panes["lines"]]
     costs += [(row["tokens"], row["transfer"].name) for row in panes["handed"]]
     sizes = sorted((cost for cost in costs if cost[0]), reverse=True)

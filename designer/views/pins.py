@@ -91,7 +91,7 @@ def _pin_page(
         "configuring": configuring or (PinConfigurationForm(pin=row) if is_configured else None),
         "fails_now": translate(retries.sentence(pinned_signatures.retry_of(row).policy)),
         "formats": shown_tools.TEXTS.values(),
-        **agent_panes.pane_context(row.agent, pane=f"pin-{row.pk}", pins=pin_rows),
+        **agent_panes.pane_context(row.agent, pane=f"pin-{row.pk}", pins=pin_rows, query=request.GET),
         **(
             _preview_context(form, shown_tools.shown_tool(row, format_, pins=pin_rows))
             if row.tool.kind == ItemKind.TOOL

@@ -110,7 +110,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     body = form["body"].value() or ""
     checked = checking.check_agent(row.agent, actor, typed_texts={row.pk: body}, pins=pin_rows)
     context = {
-        **agent_panes.pane_context(row.agent, pane=f"procedure-{row.pk}", pins=pin_rows),
+        **agent_panes.pane_context(row.agent, pane=f"procedure-{row.pk}", pins=pin_rows, query=request.GET),
         "procedure": row,
         "form": form,
         **_draft(draft if started is draft else None),
@@ -362,7 +362,9 @@ def _pins_changed(request: HttpRequest, row: Procedure, context: dict[str, Any])
     if "checked" in context:
         pin_rows = agent_panes.read_pins(row.agent)
         context |= _tools(pin_rows, context["checked"])
-        context |= agent_panes.pane_context(row.agent, pane=f"procedure-{row.pk}", pins=pin_rows)
+        context |= agent_panes.pane_context(
+            row.agent, pane=f"procedure-{row.pk}", pins=pin_rows, query=request.GET
+        )
     return render(request, "designer/_procedure_pinned.html", context)
 
 
