@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -63,19 +63,15 @@ class IndexedTool:
 def current_recipe() -> str:
     """Return a digest of what documents are made with, such as the everyday words of this release and those
     of this organization."""
-    return _recipe_with(current_groups())
+    return recipe_with(current_groups())
 
 
-@lru_cache(maxsize=1)
-def _recipe_with(custom_groups: Groups) -> str:
-    shipped = _shipped_recipe()
-    return digest([shipped, custom_groups]) if custom_groups else shipped
-
-
-@cache
-def _shipped_recipe() -> str:
+@lru_cache(maxsize=2)
+def recipe_with(custom_groups: Groups) -> str:
+    """Return the digest with these everyday words of this organization."""
     groups = [(group.key, sorted(group.terms.items()), group.is_act) for group in shipped_groups()]
-    return digest([RECIPE, groups])
+    shipped = digest([RECIPE, groups])
+    return digest([shipped, custom_groups]) if custom_groups else shipped
 
 
 def index_state() -> IndexState | None:
@@ -153,7 +149,7 @@ def _start(writer: Writer, moment: DatabaseMoment) -> IndexState:
 
 def _write(writer: Writer, rows: list[IndexedTool], removed: Collection[int], state: IndexState) -> None:
     job_words = current_job_words()
-    writer.write([_document(row, job_words) for row in rows], removed, state.dump())
+    writer.write([make_document(row, job_words) for row in rows], removed, state.dump())
 
 
 def follow_changes(
@@ -225,7 +221,8 @@ def _read_tools(statement: str, values: dict[str, Any]) -> list[IndexedTool]:
     ]
 
 
-def _document(row: IndexedTool, job_words: JobWords) -> Document:
+def make_document(row: IndexedTool, job_words: JobWords) -> Document:
+    """Return what the index holds of a tool."""
     signature = decode_signature(row.signature)
     texts = searched_texts.read_texts(signature, f"{row.vendor_name} {row.vendor_slug}", row.translations)
     frequencies: defaultdict[str, float] = defaultdict(float)
@@ -233,12 +230,12 @@ def _document(row: IndexedTool, job_words: JobWords) -> Document:
     stops: set[str] = set()
     for weight, text in texts.prose:
         for run in words.runs(text):
-            for word, stem in _stem_run(run):
+            for word, stem in stemming.stem_run(run):
                 frequencies[stem or word] += weight
                 (spelled if stem else stops).add(word)
     prose_terms = {term: max(1, int(count)) for term, count in frequencies.items()}
     for weight, text in texts.fields:
-        for word, stem in _stemmed(text):
+        for word, stem in stemming.stem_text(text):
             frequencies[stem] += weight
             spelled.add(word)
     groups = searched_texts.group_impacts(signature, job_words)
@@ -251,7 +248,7 @@ def _document(row: IndexedTool, job_words: JobWords) -> Document:
         name_key=words.name_key(signature.name),
         prose_terms=prose_terms,
         detail_terms=strengths.keys() - prose_terms.keys(),
-        vector=ranking.pack([stem for _, stem in _stemmed(signature.name)], strengths),
+        vector=ranking.pack([stem for _, stem in stemming.stem_text(signature.name)], strengths),
         words=spelled,
         labels={
             "item_kind": (row.kind,),
@@ -262,19 +259,3 @@ def _document(row: IndexedTool, job_words: JobWords) -> Document:
             "requirement": signature.requirements.kinds,
         },
     )
-
-
-def _stemmed(text: str) -> list[tuple[str, str]]:
-    """Return the words of a text with their stems, without stop words."""
-    return [pair for run in words.runs(text) for pair in _stem_parts(run)]
-
-
-@lru_cache(maxsize=50_000)
-def _stem_run(run: str) -> tuple[tuple[str, str], ...]:
-    """Return the words inside a run, and the run in one piece, with their stems."""
-    return tuple((word, stemming.stem_word(word)) for word in words.with_compound(run))
-
-
-@lru_cache(maxsize=50_000)
-def _stem_parts(run: str) -> tuple[tuple[str, str], ...]:
-    return tuple((word, stem) for word in words.parts(run) if (stem := stemming.stem_word(word)))

@@ -1,10 +1,11 @@
 """The stems of words and the words that carry no meaning. Pure."""
 
 from collections.abc import Collection
+from functools import lru_cache
 
 import Stemmer
 
-from catalog.search.words import is_marked
+from catalog.search.words import is_marked, parts, runs, with_compound
 
 # Words of grammar: pronouns, auxiliaries, prepositions and what is left of a contraction.
 STOP_WORDS = frozenset(
@@ -144,6 +145,23 @@ _stemmer = Stemmer.Stemmer("english", 50_000)
 def stem_word(word: str) -> str:
     """Return the stem of a lower-case word, "" for a stop word."""
     return "" if word in STOP_WORDS else str(_stemmer.stemWord(word))
+
+
+@lru_cache(maxsize=50_000)
+def stem_run(run: str) -> tuple[tuple[str, str], ...]:
+    """Return the words inside a run, and the run in one piece, with their stems."""
+    return tuple((word, stem_word(word)) for word in with_compound(run))
+
+
+def stem_text(text: str) -> list[tuple[str, str]]:
+    """Return the words of a text with their stems, without stop words."""
+    return [pair for run in runs(text) for pair in stem_parts(run)]
+
+
+@lru_cache(maxsize=50_000)
+def stem_parts(run: str) -> tuple[tuple[str, str], ...]:
+    """Return the words inside a run with their stems, without stop words."""
+    return tuple((word, stem) for word in parts(run) if (stem := stem_word(word)))
 
 
 def stems(words: Collection[str]) -> dict[str, str]:
