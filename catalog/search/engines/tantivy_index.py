@@ -105,18 +105,18 @@ class TantivyReader:
             return self._searcher.doc_freq("kind", TOOL)
 
     def holder_counts(self, terms: Collection[str]) -> dict[str, int]:
+        counts = {}
         with _reported("Words cannot be counted"):
-            return {term: self._holder_count(term) for term in terms}
-
-    def _holder_count(self, term: str) -> int:
-        count = self._searcher.doc_freq("prose", term) + self._searcher.doc_freq("detail", term)
-        if not 0 < count <= FEW_HOLDERS:
-            return count
-        # The library also counts documents that were replaced and not merged away yet. For a rare word that
-        # decides whether any tool contains it.
-        # The stubs of the library lack `count`.
-        result: Any = self._searcher.search(_any_of({term: 1.0}), 1, count=True)
-        return int(result.count)
+            for term in terms:
+                count = self._searcher.doc_freq("prose", term) + self._searcher.doc_freq("detail", term)
+                if 0 < count <= FEW_HOLDERS:
+                    # The library also counts documents that were replaced and not merged away yet. For a rare
+                    # word that decides whether any tool contains it.
+                    # The stubs of the library lack `count`.
+                    result: Any = self._searcher.search(_any_of({term: 1.0}), 1, count=True)
+                    count = int(result.count)
+                counts[term] = count
+        return counts
 
     def words_beginning(self, beginning: str, limit: int) -> list[str]:
         with _reported("Words cannot be completed"):
@@ -273,10 +273,13 @@ class TantivyEngine:
         self._lock = threading.Lock()
 
     def open(self) -> TantivyReader | None:
-        signature = self._signature()
-        if signature is None:
+        try:
+            name = (self._root / "current").read_text()
+            stat = (self._root / name / "meta.json").stat()
+        except OSError:
             self._opened = None
             return None
+        signature = name, stat.st_mtime_ns, stat.st_ino
         opened = self._opened
         if opened and opened.signature == signature:
             return opened.reader
@@ -299,14 +302,6 @@ class TantivyEngine:
             self.discard()
             return None
         return self._opened.reader
-
-    def _signature(self) -> tuple[str, int, int] | None:
-        try:
-            name = (self._root / "current").read_text()
-            stat = (self._root / name / "meta.json").stat()
-        except OSError:
-            return None
-        return name, stat.st_mtime_ns, stat.st_ino
 
     def discard(self) -> None:
         self._opened = None
@@ -356,32 +351,25 @@ class TantivyWriter:
 
     def write(self, documents: Collection[Document], removed: Collection[int], state: str) -> None:
         with _reported("The search index cannot be written"):
-            writer = self._open_writer()
+            if self._index is None:
+                self._directory = self._root / (self._root / "current").read_text()
+                self._index = _open(self._directory)
+            if self._writer is None:
+                self._writer = self._index.writer(HEAP_BYTES, 1)
+            writer = self._writer
             if replaced := [*removed, *(document.tool for document in documents)]:
                 # By a query, because the library deletes nothing by a term that is a number.
                 writer.delete_documents_by_query(Query.term_set_query(SCHEMA, "tool", replaced))
             for document in documents:
                 writer.add_document(_tool_document(document))
-            for word in self._unknown({word for document in documents for word in document.words}):
+            words = {word for document in documents for word in document.words} - self._new_words
+            count = self._index.searcher().doc_freq
+            for word in sorted(word for word in words if not count("word", word)):
+                self._new_words.add(word)
                 writer.add_document(tantivy.Document(kind=WORD, word=word))
             writer.delete_documents_by_term("kind", STATE)
             writer.add_document(tantivy.Document(kind=STATE, state=state))
             writer.commit()
-
-    def _open_writer(self) -> tantivy.IndexWriter:
-        if self._writer is None:
-            if self._index is None:
-                self._directory = self._root / (self._root / "current").read_text()
-                self._index = _open(self._directory)
-            self._writer = self._index.writer(HEAP_BYTES, 1)
-        return self._writer
-
-    def _unknown(self, words: set[str]) -> list[str]:
-        assert self._index is not None  # noqa: S101 - the writer is open
-        count = self._index.searcher().doc_freq
-        unknown = sorted(word for word in words - self._new_words if not count("word", word))
-        self._new_words.update(unknown)
-        return unknown
 
     def publish(self) -> None:
         assert self._directory is not None  # noqa: S101 - `begin` has set it
