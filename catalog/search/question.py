@@ -68,6 +68,13 @@ class Question:
         return own_words | words.SYNONYMS.keys() | {match.group.token for match in self.matches}
 
     @property
+    def names(self) -> frozenset[str]:
+        """Return the words with a capital amid others without: no tool has to have a customer or a town."""
+        if self.languages != {ENGLISH} or not any(run.islower() for run in self.runs):
+            return frozenset()
+        return frozenset(run for run in self.runs[1:] if run[:1].isupper() and run[1:].islower())
+
+    @property
     def last(self) -> str:
         return words.parts(self.runs[-1])[-1] if self.runs and words.parts(self.runs[-1]) else ""
 
@@ -101,6 +108,57 @@ class Terms:
         self.stress[term] = max(stress, self.stress.get(term, 0.0))
         self.found_in[term] = found_in
         return True
+
+    def add_groups(self, question: Question, known: Mapping[str, Known]) -> set[str]:
+        """Add the groups of everyday words that tools have, and return the words of the question in them."""
+        meanings = Counter(match.places for match in question.matches)
+        grouped: set[str] = set()
+        for match in question.matches:
+            group = known[match.group.token]
+            if group.term is None:
+                continue
+            grouped.update(match.words)
+            if match.language == CHINESE:
+                grouped.update(run for run in question.runs if match.words[0] in run)
+            stress = _group_stress(match, group.found_in, question, known) / meanings[match.places]
+            if stress:
+                self.add(group.term, group.found_in, stress)
+                self.groups[match.group.token] = match.words
+        return grouped
+
+    def respell(self, word: str, spellings: Sequence[Spelling], question: Question) -> bool:
+        """Add other words for a word that the catalog lacks or that may not be complete.
+
+        These are the words that begin with it, if it is the last one or long enough, or else its likeliest
+        repair; both, if those that begin with it are rare beside the repair. Returns whether there were any.
+        """
+        begins = [candidate for candidate in spellings if candidate.distance is None]
+        is_last = word == question.last
+        if len(word) < (_MIN_TYPED_LENGTH if is_last else _MIN_BEGINNING_LENGTH):
+            begins = []
+        for candidate in sorted(begins, key=lambda candidate: -candidate.found_in)[:_MAX_BEGINNINGS]:
+            self.is_typing |= is_last
+            self.add(candidate.term, candidate.found_in, _BEGINNING)
+        common = _RARITY * max((candidate.found_in for candidate in begins), default=0)
+        # A word that a language has is no mistake, whatever the catalog knows.
+        is_word = word_lists.is_listed(word, question.languages)
+        repairs = [
+            candidate
+            for candidate in spellings
+            if candidate.distance is not None and candidate.found_in > common and not is_word
+        ]
+        if not repairs:
+            return bool(begins)
+        best = max(
+            repairs,
+            key=lambda candidate: spelling.likelihood(
+                word, candidate.word, candidate.distance or 0, candidate.found_in
+            ),
+        )
+        self.repaired[word] = best.word
+        is_sure = len(question.runs) <= _LONG and spelling.is_surely_meant(word, best.word)
+        stress = _stress(best.word, 1) * (_REPAIRED if is_sure else _GUESSED)
+        return self.add(best.term, best.found_in, stress) or bool(begins)
 
 
 def read(text: str, job_words: JobWords | None = None) -> Question:
@@ -144,7 +202,7 @@ def weigh(
     terms = Terms()
     times = Counter(known[word].stem for run in question.runs for word in words.with_compound(run))
     actions = _actions(known)
-    grouped = _weigh_groups(terms, question, known)
+    grouped = terms.add_groups(question, known)
     for run, pieces in _asked(question, known):
         matched = run in grouped
         run_terms = Terms(repaired=terms.repaired)
@@ -153,7 +211,7 @@ def weigh(
             stress = _stress(word, times[stem])
             matched |= word in grouped
             matched |= run_terms.add(known[word].term, known[word].found_in, stress)
-            matched |= _respell(run_terms, word, [] if word in grouped else spellings.get(word, ()), question)
+            matched |= run_terms.respell(word, [] if word in grouped else spellings.get(word, ()), question)
             for other in actions.get(stem, ()):
                 matched |= run_terms.add(other.term, other.found_in, stress * _SYNONYM)
         terms.include(run, run_terms)
@@ -204,14 +262,14 @@ def find_concepts(
         found_in = max((terms.found_in[term] for term in word_terms), default=0)
         weight = min(_MAX_WEIGHT, ranking.rarity(found_in, tool_count))
         if not any(names_thing[word] for word in pieces):
-            if _names_no_purpose(run.lower()):
+            if names_no_purpose(run.lower()):
                 weight = 0.0
             elif word_lists.is_common(run.lower()):
                 weight *= _COMMON
         concepts.append(Concept(run, weight, _keys(word_terms), _keys(grouped)))
     known_weights = [concept.weight for concept in concepts if concept.terms or concept.groups]
     most = max(known_weights, default=_MAX_WEIGHT)
-    names = _find_names(question)
+    names = question.names
     # In a small catalog, a word that no tool has would outweigh all that some tools have.
     return [
         concept
@@ -229,13 +287,6 @@ def split_clauses(text: str, concepts: Sequence[Concept[bytes]]) -> list[list[Co
         for runs in runs_of_clauses
     ]
     return [clause for clause in clauses if len(clause) > 1]
-
-
-def _find_names(question: Question) -> frozenset[str]:
-    """Return the words with a capital amid others without: no tool has to have a customer or a town."""
-    if question.languages != {ENGLISH} or not any(run.islower() for run in question.runs):
-        return frozenset()
-    return frozenset(run for run in question.runs[1:] if run[:1].isupper() and run[1:].islower())
 
 
 def rephrase(question: Question, text: str) -> str:
@@ -265,7 +316,7 @@ def rephrase_clauses(text: str, job_words: JobWords) -> list[str]:
     return [rephrase(read(clause, job_words), clause) or clause for clause in clauses[-_MAX_CLAUSES:]]
 
 
-def _names_no_purpose(word: str) -> bool:
+def names_no_purpose(word: str) -> bool:
     """Return whether a word is a time, an amount, a name or a letter: "from A to B on Friday for 20kg"."""
     is_letter = len(word) == 1 and word.isascii()
     return is_letter or word in circumstances() or _AMOUNT.fullmatch(word) is not None
@@ -280,24 +331,6 @@ def circumstances() -> frozenset[str]:
 
 def _keys(terms: Collection[str]) -> frozenset[bytes]:
     return frozenset(map(ranking.term_key, terms))
-
-
-def _weigh_groups(terms: Terms, question: Question, known: Mapping[str, Known]) -> set[str]:
-    """Add the groups of everyday words that tools have, and return the words of the question in them."""
-    meanings = Counter(match.places for match in question.matches)
-    grouped: set[str] = set()
-    for match in question.matches:
-        group = known[match.group.token]
-        if group.term is None:
-            continue
-        grouped.update(match.words)
-        if match.language == CHINESE:
-            grouped.update(run for run in question.runs if match.words[0] in run)
-        stress = _group_stress(match, group.found_in, question, known) / meanings[match.places]
-        if stress:
-            terms.add(group.term, group.found_in, stress)
-            terms.groups[match.group.token] = match.words
-    return grouped
 
 
 def _group_stress(match: Match, found_in: int, question: Question, known: Mapping[str, Known]) -> float:
@@ -332,41 +365,3 @@ def _asked(question: Question, known: Mapping[str, Known]) -> list[tuple[str, li
 
 def _stress(word: str, times: int) -> float:
     return (_ASKING if word in words.ASKING else 1.0) * math.pow(times, _REPEATED)
-
-
-def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Question) -> bool:
-    """Add other words for a word that the catalog lacks or that may not be complete.
-
-    These are the words that begin with it, if it is the last one or long enough, or else its likeliest
-    repair; both, if those that begin with it are rare beside the repair. Returns whether there were any.
-    """
-    begins = [candidate for candidate in spellings if candidate.distance is None]
-    is_last = word == question.last
-    if len(word) < (_MIN_TYPED_LENGTH if is_last else _MIN_BEGINNING_LENGTH):
-        begins = []
-    for candidate in sorted(begins, key=lambda candidate: -candidate.found_in)[:_MAX_BEGINNINGS]:
-        terms.is_typing |= is_last
-        terms.add(candidate.term, candidate.found_in, _BEGINNING)
-    common = _RARITY * max((candidate.found_in for candidate in begins), default=0)
-    # A word that a language has is no mistake, whatever the catalog knows.
-    is_word = word_lists.is_listed(word, question.languages)
-    repairs = [
-        candidate
-        for candidate in spellings
-        if candidate.distance is not None and candidate.found_in > common and not is_word
-    ]
-    return _repair(terms, word, repairs, question) or bool(begins)
-
-
-def _repair(terms: Terms, word: str, repairs: Sequence[Spelling], question: Question) -> bool:
-    if not repairs:
-        return False
-    best = max(
-        repairs,
-        key=lambda candidate: spelling.likelihood(
-            word, candidate.word, candidate.distance or 0, candidate.found_in
-        ),
-    )
-    terms.repaired[word] = best.word
-    is_sure = len(question.runs) <= _LONG and spelling.is_surely_meant(word, best.word)
-    return terms.add(best.term, best.found_in, _stress(best.word, 1) * (_REPAIRED if is_sure else _GUESSED))

@@ -123,6 +123,26 @@ class RankedQuestion:
         known_count = sum(1 for concept in self.concepts if concept.terms or concept.groups)
         return find_kind(len(self.concepts)) if 2 * known_count >= len(self.concepts) else None
 
+    def weigh_concepts(
+        self, name: Collection[bytes], impacts: Mapping[bytes, int]
+    ) -> tuple[float, float, float, float]:
+        """Return the weights of the concepts in the name of a tool, only in other texts, only by a group, and
+        of those that the name has by a group and not by the word."""
+        in_name = mentioned = grouped = named_by_group = 0.0
+        terms = impacts.keys()
+        for concept in self.concepts:
+            is_grouped = not concept.groups.isdisjoint(terms)
+            if not concept.terms.isdisjoint(name):
+                in_name += concept.weight
+                continue
+            if not concept.terms.isdisjoint(terms):
+                mentioned += concept.weight
+            elif is_grouped:
+                grouped += concept.weight
+            if is_grouped and max(impacts.get(key, 0) for key in concept.groups) >= GROUP_IN_NAME:
+                named_by_group += concept.weight
+        return in_name, mentioned, grouped, named_by_group
+
 
 def describe_question(
     concepts: Sequence[Concept[bytes]],
@@ -212,7 +232,7 @@ def find_features(
     if vector is None:
         return Features(meaning=meaning, cosine=cosine, rephrased=rephrased)
     name, impacts = ranking.unpack(vector, question.terms)
-    in_name, mentioned, grouped, named_by_group = _weigh_concepts(question.concepts, name, impacts)
+    in_name, mentioned, grouped, named_by_group = question.weigh_concepts(name, impacts)
     total = question.weight
     scale = question.best_score or 1.0
     gains = question.gains
@@ -242,27 +262,6 @@ def has_whole_name(features: Features) -> bool:
     """Return whether the question has all words of a name, of at least two, and they are most of it."""
     is_longer = features.name_length >= math.log1p(2)
     return is_longer and features.precision >= 1.0 and features.share_in_name >= _MIN_SHARE_IN_NAME
-
-
-def _weigh_concepts(
-    concepts: Sequence[Concept[bytes]], name: Collection[bytes], impacts: Mapping[bytes, int]
-) -> tuple[float, float, float, float]:
-    """Return the weights of the concepts in the name, only in other texts, only by a group, and of those that
-    the name has by a group and not by the word."""
-    in_name = mentioned = grouped = named_by_group = 0.0
-    terms = impacts.keys()
-    for concept in concepts:
-        is_grouped = not concept.groups.isdisjoint(terms)
-        if not concept.terms.isdisjoint(name):
-            in_name += concept.weight
-            continue
-        if not concept.terms.isdisjoint(terms):
-            mentioned += concept.weight
-        elif is_grouped:
-            grouped += concept.weight
-        if is_grouped and max(impacts.get(key, 0) for key in concept.groups) >= GROUP_IN_NAME:
-            named_by_group += concept.weight
-    return in_name, mentioned, grouped, named_by_group
 
 
 @cache
