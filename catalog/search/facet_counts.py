@@ -63,7 +63,13 @@ def count_values(names: Collection[str], scope: Scope, matches: Matches | None =
         return {name: {} for name in names if name in COLUMNS}
     if matches:
         scope = scope.among_only(list(matches.others))
-    counts = {name: _count_rows(COLUMNS[name], scope) for name in names if name in COLUMNS}
+    counts = {}
+    with connection.cursor() as cursor:
+        for name in (name for name in names if name in COLUMNS):
+            column, condition = COLUMNS[name], scope.condition()
+            statement = f"SELECT {column}, count(*) FROM catalog_tool t WHERE {condition} GROUP BY 1"  # noqa: S608
+            cursor.execute(statement, scope.values())
+            counts[name] = {str(value): count for value, count in cursor.fetchall()}
     if "changed_since" in names:
         starts = {name: max(start, scope.changed_since or 0) for name, start in change_starts().items()}
         spans = {name: replace(scope, changed_since=start) for name, start in starts.items()}
@@ -83,15 +89,6 @@ def _count(reader: Reader, names: tuple[str, ...], scope: Scope, matches: Matche
         counts = reader.facets(names, scope, weights, others)
         _memory.put(key, reader.state, counts)
     return counts
-
-
-def _count_rows(column: str, scope: Scope) -> dict[str, int]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {column}, count(*) FROM catalog_tool t WHERE {scope.condition()} GROUP BY 1",  # noqa: S608
-            scope.values(),
-        )
-        return {str(value): count for value, count in cursor.fetchall()}
 
 
 def count_tools(scope: Scope) -> int:

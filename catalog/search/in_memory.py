@@ -27,8 +27,21 @@ class InMemoryIndex:
         self._vectors: list[bytes] = []
         self._holders: defaultdict[str, list[int]] = defaultdict(list)
         for place, signature in enumerate(signatures):
-            strengths, name = self._strengths(signature)
-            self._vectors.append(ranking.pack(name, strengths))
+            # The same as `index` writes of a tool.
+            texts = searched_texts.read_texts(signature)
+            frequencies: defaultdict[str, float] = defaultdict(float)
+            stops: set[str] = set()
+            for weight, text in texts.prose:
+                for run in words.runs(text):
+                    for word in words.with_compound(run):
+                        frequencies[stems[word] or word] += weight
+                        if not stems[word]:
+                            stops.add(word)
+            for weight, text in texts.fields:
+                for term in self._plain(text):
+                    frequencies[term] += weight
+            strengths = ranking.impacts(frequencies, stops)
+            self._vectors.append(ranking.pack(self._plain(signature.name), strengths))
             for term in strengths:
                 self._holders[term].append(place)
 
@@ -48,22 +61,6 @@ class InMemoryIndex:
         for place in {place for term in terms.stress for place in self._holders.get(term, ())}:
             tool_scores[place] = ranking.score(self._vectors[place], gains, stresses)
         return tool_scores
-
-    def _strengths(self, signature: Signature) -> tuple[dict[str, int], list[str]]:
-        # The same as `index` writes of a tool.
-        texts = searched_texts.read_texts(signature)
-        frequencies: defaultdict[str, float] = defaultdict(float)
-        stops: set[str] = set()
-        for weight, text in texts.prose:
-            for run in words.runs(text):
-                for word in words.with_compound(run):
-                    frequencies[self._stems[word] or word] += weight
-                    if not self._stems[word]:
-                        stops.add(word)
-        for weight, text in texts.fields:
-            for term in self._plain(text):
-                frequencies[term] += weight
-        return ranking.impacts(frequencies, stops), self._plain(signature.name)
 
     def _plain(self, text: str) -> list[str]:
         text_words = [word for run in words.runs(text) for word in words.parts(run)]

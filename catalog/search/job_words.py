@@ -107,8 +107,13 @@ class JobWords:
         for spelling in spellings:
             term_words = split_words(spelling)
             stems = tuple(stem(language, word) for word in term_words)
-            # "Goods" and "takings" are not "good" and "take".
-            is_exact = language == ENGLISH and len(stems) == 1 and _is_other_word(term_words[0], stems[0])
+            # "Goods" and "takings" are not "good" and "take", which are frequent words by themselves.
+            is_exact = (
+                language == ENGLISH
+                and len(stems) == 1
+                and word_lists.is_common(stems[0], (ENGLISH,))
+                and not word_lists.is_common(term_words[0], (ENGLISH,))
+            )
             key = f"{language}={term_words[0]}" if is_exact else f"{language}:{stems[0]}"
             self._table[key].append((stems, group))
 
@@ -151,7 +156,13 @@ class JobWords:
 
     def find(self, text: str) -> list[Match]:
         """Return the groups that `text` has words of, without terms that lie within a longer one."""
-        matches = [*self._find_spaced(split_words(text)), *self._find_chinese(text)]
+        matches = self._find_spaced(split_words(text))
+        if self._chinese_term and not text.isascii():
+            matches += [
+                Match(tuple(range(*occurrence.span())), CHINESE, group, (occurrence.group(),))
+                for occurrence in self._chinese_term.finditer(words.fold(text))
+                for group in self._chinese[occurrence.group()]
+            ]
         if self._others is None:
             return matches
         # A group that begins with the first word of another one extends it: both have one token.
@@ -173,7 +184,7 @@ class JobWords:
             matches += [Match((start,), language, group, (text[start],)) for group in terms.single]
             following = terms.longer.get(stems_of_text[start + 1], ()) if start + 1 < len(text) else ()
             for stems, group in (*following, *terms.phrasal):
-                if places := _find_places(stems_of_text, start, stems):
+                if places := find_places(stems_of_text, start, stems):
                     matches.append(Match(places, language, group, tuple(text[place] for place in places)))
         # Several terms of a group may be forms of one word.
         distinct = {(match_.places, match_.group.token): match_ for match_ in reversed(matches)}.values()
@@ -182,23 +193,8 @@ class JobWords:
             match for match in distinct if not any(places > set(match.places) for places in longer_places)
         ]
 
-    def _find_chinese(self, text: str) -> list[Match]:
-        if text.isascii() or self._chinese_term is None:
-            return []
-        return [
-            Match(tuple(range(*occurrence.span())), CHINESE, group, (occurrence.group(),))
-            for occurrence in self._chinese_term.finditer(words.fold(text))
-            for group in self._chinese[occurrence.group()]
-        ]
 
-
-def _is_other_word(word: str, word_stem: str) -> bool:
-    """Return whether a stem is a frequent word by itself, and the word another one."""
-    is_stem_common, is_word_common = (word_lists.is_common(form, (ENGLISH,)) for form in (word_stem, word))
-    return is_stem_common and not is_word_common
-
-
-def _find_places(text_stems: Sequence[str], start: int, stems: tuple[str, ...]) -> tuple[int, ...] | None:
+def find_places(text_stems: Sequence[str], start: int, stems: tuple[str, ...]) -> tuple[int, ...] | None:
     """Return the places of a term in a text, whose first word is at `start`; None if others follow it."""
     last_place = start + len(stems) - 1
     # Nearly all terms that begin with a word of the text end with another.
@@ -220,17 +216,17 @@ def stem(language: str, word: str) -> str:
 
 def parse(text: str) -> list[WordGroup]:
     """Read groups, one a line: `parcel, package | de: Paket | fr: colis`. A line of `#` is a comment."""
-    lines = (line.strip() for line in text.splitlines())
-    return [_parse_line(line) for line in lines if line and not line.startswith("#")]
-
-
-def _parse_line(line: str) -> WordGroup:
-    english, *others = line.removeprefix(_ACT_MARK).split("|")
-    terms = {ENGLISH: _split_terms(english)}
-    for part in others:
-        language, _, term_list = part.partition(":")
-        terms[language.strip()] = _split_terms(term_list)
-    return WordGroup(terms, is_act=line.startswith(_ACT_MARK))
+    groups = []
+    for line in (line.strip() for line in text.splitlines()):
+        if not line or line.startswith("#"):
+            continue
+        english, *others = line.removeprefix(_ACT_MARK).split("|")
+        terms = {ENGLISH: _split_terms(english)}
+        for part in others:
+            language, _, term_list = part.partition(":")
+            terms[language.strip()] = _split_terms(term_list)
+        groups.append(WordGroup(terms, is_act=line.startswith(_ACT_MARK)))
+    return groups
 
 
 def _split_terms(listed: str) -> tuple[str, ...]:

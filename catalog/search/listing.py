@@ -119,6 +119,15 @@ class _SearchState:
     meanings: str
     is_current: bool
 
+    @classmethod
+    def read(cls) -> "_SearchState":
+        """Return the state of now."""
+        state = index.index_state()
+        is_current = bool(state and state.filled_through is None and not changes.count_changes(state, 1))
+        stored = meanings.read_stored_state() if meanings.is_compared() else None
+        vectors = f"{stored.recipe} {stored.state}" if stored and not stored.trouble else ""
+        return cls(state.dump() if state else "", index.current_recipe(), vectors, is_current)
+
 
 # Of some hundred sentences, the few tools that a page proposes.
 _first_matches: ContentCache[FirstMatches] = ContentCache(500)
@@ -149,7 +158,14 @@ def search(query: Query) -> ResultPage:
     check(query)
     job_words = _read_job_words() if query.q.strip() else shipped_job_words()
     with one_moment():
-        return _search(query, job_words)
+        scope = scope_of(query)
+        is_folded = query.is_folded and query.order != BY_USE
+        folded = variants.fold(scope) if is_folded else scope
+        page = _find_page(query, scope, folded, job_words)
+        variants_by_tool = variants.find_variants([row["id"] for row in page.rows], folded)
+    for row in page.rows:
+        row["variants"] = [variant._asdict() for variant in variants_by_tool.get(row["id"], ())]
+    return page
 
 
 def find_first_tools(texts: Sequence[str], query: Query) -> list[FirstTools]:
@@ -160,7 +176,7 @@ def find_first_tools(texts: Sequence[str], query: Query) -> list[FirstTools]:
     check(query)
     job_words = _read_job_words()
     with one_moment():
-        state, scope = _current_state(), scope_of(query)
+        state, scope = _SearchState.read(), scope_of(query)
 
         def find_matches(text: str) -> FirstMatches:
             limit = candidates.EXACT if query.limit < candidates.EXACT else candidates.MAX_CANDIDATES
@@ -190,25 +206,6 @@ def _read_job_words() -> JobWords:
     # Not in the transaction, which the database ends when it is idle for long.
     word_lists.load()
     return current_job_words()
-
-
-def _current_state() -> _SearchState:
-    state = index.index_state()
-    is_current = state is not None and state.filled_through is None and not changes.count_changes(state, 1)
-    stored = meanings.read_stored_state() if meanings.is_compared() else None
-    vectors = f"{stored.recipe} {stored.state}" if stored and not stored.trouble else ""
-    return _SearchState(state.dump() if state else "", index.current_recipe(), vectors, is_current)
-
-
-def _search(query: Query, job_words: JobWords) -> ResultPage:
-    scope = scope_of(query)
-    is_folded = query.is_folded and query.order != BY_USE
-    folded = variants.fold(scope) if is_folded else scope
-    page = _find_page(query, scope, folded, job_words)
-    variants_by_tool = variants.find_variants([row["id"] for row in page.rows], folded)
-    for row in page.rows:
-        row["variants"] = [variant._asdict() for variant in variants_by_tool.get(row["id"], ())]
-    return page
 
 
 def _find_page(query: Query, scope: Scope, folded: Scope, job_words: JobWords) -> ResultPage:

@@ -89,21 +89,13 @@ def _store(request: ReadState | StoreTexts) -> StoredState:
 
 
 def _write_texts(rows: list[IndexedTool], removed: Collection[int], state: IndexState) -> None:
-    _store(
-        StoreTexts(
-            [row.tool for row in rows],
-            [row.endpoint for row in rows],
-            [_text_of(row) for row in rows],
-            list(removed),
-            state.dump(),
-        )
-    )
-
-
-def _text_of(row: IndexedTool) -> str:
-    signature = index.decode_signature(row.signature)
-    name = " ".join(words.words(signature.name))
-    return f"{row.vendor_name} {name}. {signature.description[:MAX_DESCRIPTION]}"
+    texts = []
+    for row in rows:
+        signature = index.decode_signature(row.signature)
+        name = " ".join(words.words(signature.name))
+        texts.append(f"{row.vendor_name} {name}. {signature.description[:MAX_DESCRIPTION]}")
+    tools, endpoints = [row.tool for row in rows], [row.endpoint for row in rows]
+    _store(StoreTexts(tools, endpoints, texts, list(removed), state.dump()))
 
 
 def compare(
@@ -163,7 +155,12 @@ def fuse(
 
     covered: the part of the question's weight that the best tool by words has.
     """
-    weight = _weight_of_meanings(concepts, covered)
+    known_count = sum(1 for concept in concepts if concept.terms or concept.groups)
+    if 2 * known_count < len(concepts):
+        weight = _WEIGHT_OF_FOREIGN
+    else:
+        weight = _WEIGHT if covered >= _MIN_COVERED else _WEIGHT_OF_UNCOVERED
+        weight *= min(1.0, _MAX_CONCEPTS / max(len(concepts), 1))
     scale = max(scores.values(), default=0.0) or _SCALE
     nearest = max(cosines.values(), default=0.0)
     if nearest <= 0:
@@ -174,11 +171,3 @@ def fuse(
         for tool, cosine in cosines.items()
     }
     return {**scores, **fused}
-
-
-def _weight_of_meanings(concepts: Sequence[Concept[bytes]], covered: float) -> float:
-    known_count = sum(1 for concept in concepts if concept.terms or concept.groups)
-    if 2 * known_count < len(concepts):
-        return _WEIGHT_OF_FOREIGN
-    weight = _WEIGHT if covered >= _MIN_COVERED else _WEIGHT_OF_UNCOVERED
-    return weight * min(1.0, _MAX_CONCEPTS / max(len(concepts), 1))

@@ -147,8 +147,9 @@ def scope_of(query: Query, endpoints: Sequence[EndpointRow] | None = None) -> Sc
     is_narrow = query.vendor or query.protocol or query.endpoint is not None or query.within is not None
     statuses = set(query.status)
     used = list(query.use_counts) if len(set(query.used)) == 1 else None
+    rows = offering_endpoints() if is_narrow and endpoints is None else endpoints or ()
     return Scope(
-        _endpoints(query, offering_endpoints() if endpoints is None else endpoints) if is_narrow else None,
+        find_endpoints(query, rows) if is_narrow else None,
         tuple(facet_counts.spellings(tag) for tag in query.tag),
         effects=query.effect,
         requirements=query.requirement,
@@ -161,7 +162,8 @@ def scope_of(query: Query, endpoints: Sequence[EndpointRow] | None = None) -> Sc
     )
 
 
-def _endpoints(query: Query, rows: Sequence[EndpointRow]) -> list[int]:
+def find_endpoints(query: Query, rows: Sequence[EndpointRow]) -> list[int]:
+    """Return the ids of the endpoints where the query looks. Raises DomainError for an unknown vendor."""
     if query.endpoint is not None and not query.vendor:
         rows = [row for row in rows if row.endpoint == query.endpoint]
     known_slugs = {row.slug for row in rows}

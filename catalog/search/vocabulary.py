@@ -43,22 +43,21 @@ def look_up(words: Collection[str], reader: Reader) -> dict[str, Known]:
 
 def near(typed: Sequence[str], reader: Reader) -> dict[str, list[Spelling]]:
     """Return for each unknown word the words of the catalog that begin with it or resemble it."""
-    return {word: _spellings(word, reader) for word in typed}
-
-
-def _spellings(typed: str, reader: Reader) -> list[Spelling]:
-    distances: dict[str, int | None] = {}
-    if edits := edits_allowed(typed):
-        for word in reader.words_like(typed, edits, MAX_SIMILAR):
-            distance = typo_distance(typed, word, edits)
-            if may_mean(typed, word, distance):
-                distances[word] = distance
-    # A word that begins so is completed, and never counts as a mistake.
-    distances |= dict.fromkeys(reader.words_beginning(typed, MAX_BEGINNINGS))
-    terms = {word: stemming.stem_word(word) or word for word in distances}
-    counts = reader.holder_counts(set(terms.values()))
-    return [
-        Spelling(word, terms[word], counts[terms[word]], distance)
-        for word, distance in distances.items()
-        if counts[terms[word]]
-    ]
+    spellings = {}
+    for typed_word in typed:
+        distances: dict[str, int | None] = {}
+        if edits := edits_allowed(typed_word):
+            for word in reader.words_like(typed_word, edits, MAX_SIMILAR):
+                distance = typo_distance(typed_word, word, edits)
+                if may_mean(typed_word, word, distance):
+                    distances[word] = distance
+        # A word that begins so is completed, and never counts as a mistake.
+        distances |= dict.fromkeys(reader.words_beginning(typed_word, MAX_BEGINNINGS))
+        terms = {word: stemming.stem_word(word) or word for word in distances}
+        counts = reader.holder_counts(set(terms.values()))
+        spellings[typed_word] = [
+            Spelling(word, terms[word], counts[terms[word]], edit_count)
+            for word, edit_count in distances.items()
+            if counts[terms[word]]
+        ]
+    return spellings

@@ -91,12 +91,13 @@ def normalize_group(terms: Sequence[str]) -> list[str]:
         if term:
             distinct.setdefault(fold(term).lower(), term)
     group = list(distinct.values())
-    if problem := _find_problem(group):
+    if problem := find_problem(group):
         raise invalid(words=problem)
     return group
 
 
-def _find_problem(group: Sequence[str]) -> str:
+def find_problem(group: Sequence[str]) -> str:
+    """Return why these words make no group, "" if they do."""
     if len(group) < 2:
         return _("Give at least two different words that mean the same.")
     if len(group) > MAX_WORDS:
@@ -130,7 +131,7 @@ def find_shipped_groups(text: str) -> list[WordGroup]:
 def current_job_words() -> JobWords:
     """Return the shipped groups with those of this organization as they are now."""
     groups = current_groups()
-    return _combine(groups) if groups else shipped_job_words()
+    return job_words_with(groups) if groups else shipped_job_words()
 
 
 def current_groups() -> Groups:
@@ -154,12 +155,16 @@ _REVISIONS: CompiledQuery[tuple[int, int]] = CompiledQuery(
 
 
 @lru_cache(maxsize=1)
-def _combine(groups: Groups) -> JobWords:
-    return JobWords(map(_parse_group, groups), shipped_job_words())
-
-
-def _parse_group(terms: Sequence[str]) -> WordGroup:
+def job_words_with(groups: Groups) -> JobWords:
+    """Return the shipped groups with these."""
     # Words of other languages with spaces are found as they are written.
-    chinese = tuple(term for term in terms if is_unspaced(term))
-    others = tuple(term for term in terms if not is_unspaced(term))
-    return WordGroup({ENGLISH: others, CHINESE: chinese})
+    custom_groups = [
+        WordGroup(
+            {
+                ENGLISH: tuple(term for term in terms if not is_unspaced(term)),
+                CHINESE: tuple(term for term in terms if is_unspaced(term)),
+            }
+        )
+        for terms in groups
+    ]
+    return JobWords(custom_groups, shipped_job_words())
