@@ -83,6 +83,11 @@ class ContentCache(Generic[Result]):
                 self._total_bytes -= self._results.popitem(last=False)[1][1]
         return result
 
+    def clear(self) -> None:
+        with self._lock:
+            self._results.clear()
+            self._total_bytes = 0
+
 
 class SchemaCache(Generic[Result]):
     """The schemas that one function writes, each with another result. A schema is stored as JSON text, which
@@ -119,6 +124,9 @@ class ObjectCache(Generic[Result]):
             reference = weakref.ref(subject, lambda _reference: self._results.pop(number, None))
             entry = self._results[number] = reference, evaluate()
         return entry[1]
+
+    def clear(self) -> None:
+        self._results.clear()
 
 
 _digests: ObjectCache[bytes] = ObjectCache()

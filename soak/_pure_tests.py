@@ -1,8 +1,24 @@
 """A pytest plug-in for `soak/mutants.py`: only tests without a database, as forked processes share none."""
 
+import functools
+import gc
+
 import pytest
 
+from core.content_cache import ContentCache, ObjectCache
+
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server"}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Empty all caches. The process was forked after a run of the tests without a mutant, whose results
+    hide the mutant."""
+    for cache in gc.get_objects():
+        # `isinstance` would evaluate lazy objects.
+        if issubclass(type(cache), functools._lru_cache_wrapper):
+            cache.cache_clear()
+        elif issubclass(type(cache), ContentCache | ObjectCache):
+            cache.clear()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
