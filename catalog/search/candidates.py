@@ -171,7 +171,7 @@ def rank(
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
     clauses = question.split_clauses(text, concepts)
-    described = ranker.describe_question(concepts, keyed_gains, scores, cosines, vectors, asked.runs, clauses)
+    described = ranker.describe_question(concepts, keyed_gains, scores, cosines, vectors, asked, clauses)
     features: dict[int, Features] = {}
     if cosines.typed:
         scores, features = _add_meanings(scores, described, cosines, vectors, is_reranked=is_reranked)

@@ -11,6 +11,7 @@ from pathlib import Path
 from catalog.search import ranking, spelling, word_lists, words
 from catalog.search.fit import Concept
 from catalog.search.job_words import CHINESE, ENGLISH, JobWords, Match, stem
+from catalog.search.stemming import stem_word
 from catalog.search.vocabulary import Known, Spelling
 
 MAX_LENGTH = 1_000
@@ -66,6 +67,17 @@ class Question:
         """Return all words to look up. For a verb these include other verbs for the same action."""
         own_words = {word for run in self.runs for word in words.with_compound(run)}
         return own_words | words.SYNONYMS.keys() | {match.group.token for match in self.matches}
+
+    @property
+    def group_keys(self) -> frozenset[bytes]:
+        """Return the keys of the English words of its groups of everyday words, but those of acts."""
+        terms = {
+            term
+            for match in self.matches
+            if not match.group.is_act
+            for term in match.group.terms.get(ENGLISH, ())
+        }
+        return _keys({stem_word(word) or word for term in terms for word in words.words(term)})
 
     @property
     def names(self) -> frozenset[str]:

@@ -19,6 +19,7 @@ import msgspec
 from catalog.search import ranking, stemming, words
 from catalog.search.cosines import Cosines
 from catalog.search.fit import Concept, share_of
+from catalog.search.question import Question
 from catalog.search.searched_texts import GROUP_IN_NAME
 
 # A longer question tells a story around one need. A still longer one describes several needs, in words that
@@ -32,6 +33,8 @@ RERANKED = 120
 _ACT_WORDS = 3
 # A feature by length of a tool that meaning alone has found.
 _USUAL_LENGTH = 1.5
+# A question of so many concepts has groups that explain names by chance.
+_MANY_CONCEPTS = 6
 # A tool that has so much of a question in a name without other words is an answer.
 _MIN_SHARE_IN_NAME = 0.5
 Kind = Literal["short", "story"]
@@ -66,6 +69,8 @@ class Features(NamedTuple):
     both: words times meaning.
     word_place: 1 for the best score by words, 1/2 for the second, and so on.
     rephrased: the cosine with the rephrased question.
+    explained: the share of the name that has only words of groups of the question; less of one that is not
+    very short, whose groups explain names by chance.
     fused: the score by words and meanings.
     clause: the cosine with the nearest clause of a story.
     """
@@ -85,6 +90,7 @@ class Features(NamedTuple):
     share_in_named_groups: float = 0.0
     word_place: float = 0.0
     rephrased: float = 0.0
+    explained: float = 0.0
     fused: float = 0.0
     clause: float = 0.0
 
@@ -98,6 +104,7 @@ class RankedQuestion:
     covered: the part of the weight of the question that the best tool by words has.
     act: "read", "create", "update", "delete", or "" for a question that names none.
     clauses: the concepts in each clause that has several of them.
+    group_keys: the keys of the words of its groups.
     """
 
     concepts: Sequence[Concept[bytes]]
@@ -107,6 +114,7 @@ class RankedQuestion:
     covered: float
     act: str
     clauses: Sequence[Sequence[Concept[bytes]]] = ()
+    group_keys: frozenset[bytes] = frozenset()
 
     @cached_property
     def terms(self) -> frozenset[bytes]:
@@ -116,6 +124,15 @@ class RankedQuestion:
     @cached_property
     def weight(self) -> float:
         return sum(concept.weight for concept in self.concepts) or 1.0
+
+    @cached_property
+    def explaining_keys(self) -> frozenset[bytes]:
+        """The keys of the words of its groups that it does not contain itself."""
+        return self.group_keys - self.gains.keys()
+
+    @cached_property
+    def shortness(self) -> float:
+        return max(0.0, 1.0 - len(self.concepts) / _MANY_CONCEPTS)
 
     @property
     def kind(self) -> Kind | None:
@@ -150,7 +167,7 @@ def describe_question(
     scores: Mapping[int, float],
     cosines: Cosines,
     vectors: Mapping[int, bytes],
-    runs: Sequence[str],
+    asked: Question,
     clauses: Sequence[Sequence[Concept[bytes]]],
 ) -> RankedQuestion:
     """Return the question with the best score, the nearest meaning and the best share of its concepts."""
@@ -161,8 +178,9 @@ def describe_question(
         max(scores.values(), default=0.0),
         max(cosines.typed.values(), default=0.0),
         max((share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0),
-        find_act(runs),
+        find_act(asked.runs),
         clauses,
+        asked.group_keys,
     )
 
 
@@ -255,6 +273,7 @@ def find_features(
         both=score / scale * meaning,
         share_in_named_groups=named_by_group / total,
         rephrased=rephrased,
+        explained=len(name & question.explaining_keys) / max(len(name), 1) * question.shortness,
     )
 
 

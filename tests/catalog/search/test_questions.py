@@ -1,6 +1,6 @@
 import pytest
 
-from catalog.search import question, words
+from catalog.search import question, ranking, words
 from catalog.search.fit import Concept
 from catalog.search.job_words import JobWords, parse
 from catalog.search.vocabulary import Known, Spelling
@@ -181,6 +181,12 @@ def test_the_clauses_of_a_story_are_rephrased_one_by_one():
     assert question.rephrase_clauses("give my money back", job_words) == [
         "give my money back. refund reimburse"
     ]
+
+
+def test_the_groups_of_a_question_have_the_words_of_names():
+    job_words = JobWords(parse("refunds, money back\n!delete, remove"))
+    question_read = question.read("remove it and give the money back", job_words)
+    assert question_read.group_keys == {ranking.term_key(stem) for stem in ("refund", "money", "back")}
 
 
 def test_a_word_that_no_tool_has_outweighs_none_that_some_have():

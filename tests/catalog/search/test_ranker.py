@@ -42,6 +42,16 @@ def test_a_group_in_the_name_is_told_from_one_in_other_texts():
         assert ranker.find_features(question, 1.0, (0.5, 0.5), vector).share_in_named_groups == share
 
 
+def test_a_name_that_only_groups_explain_counts_in_very_short_questions():
+    def explained(*terms):
+        question = make_question(*terms, group_keys=keys("refund", "money"))
+        return ranker.find_features(question, 1.0, (0.5, 0.5), pack("money refund")).explained
+
+    assert explained("cash") > explained("cash", "back") > 0
+    assert explained("cash", "refund") == explained("cash", "back") / 2
+    assert explained(*(f"word{number}" for number in range(ranker.MAX_CONCEPTS))) == 0
+
+
 def test_the_places_by_words_are_those_among_the_ordered_tools():
     cosines = Cosines({7: 0.5, 8: 0.1}, {7: 0.5, 8: 0.1})
     features = ranker.find_all_features(
