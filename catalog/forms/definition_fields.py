@@ -169,7 +169,7 @@ class DefinitionForm(OperationForm):
     name = form_field(definitions.NAME)
     title = form_field(definitions.TITLE)
     description = form_field(definitions.DESCRIPTION, widget=forms.Textarea(attrs={"rows": 3}))
-    activity = forms.ChoiceField(required=False, label=gettext_lazy("What runs a call"))
+    activity = forms.ChoiceField(required=False, label=gettext_lazy("Implementation"))
 
     def __init__(self, data: QueryDict | None, *, parts: Parts) -> None:
         selected_activity = DECIDED_ELSEWHERE if parts.activity is None else parts.activity

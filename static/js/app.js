@@ -247,7 +247,7 @@ on("click", (event) => {
   drawTray();
 });
 
-/* Fill in partial output of a call as it comes. The page polls besides, so that nothing depends on the stream. */
+/* Fill in partial output of a call as it comes. The page polls, too. */
 let followed = null;
 const follow = () => {
   const part = document.querySelector("[data-follow]");

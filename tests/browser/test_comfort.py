@@ -408,3 +408,17 @@ def test_bars_leave_most_of_a_low_window_to_the_content(page):
     page.goto(f"/agents/desk/pins/{pin.pk}/")
     page.locator("#id_description").evaluate("box => scrollTo(0, box.offsetTop)")
     assert page.evaluate(STUCK) < 256 / 3
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+@pytest.mark.parametrize("width", [390, 1024, 1280, 1440])
+def test_selected_tools_are_never_over_the_list(page, width):
+    make_agent(name="Desk", slug="desk")
+    make_tool(make_signature("list_transactions_of_account", annotations=Annotations(destructive=True)))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto("/agents/desk/add-tools/")
+
+    table = page.locator(".adding .table").bounding_box()
+    tray = page.locator(".adding-tray").bounding_box()
+
+    assert table["x"] + table["width"] <= tray["x"] or table["y"] + table["height"] <= tray["y"]
