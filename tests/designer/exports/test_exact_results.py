@@ -4,9 +4,15 @@ import pytest
 from msgspec import structs
 
 from designer import exports
-from designer.exports import skill, tool_system, transfers, wire
+from designer.exports import json_schema, skill, tool_system, transfers, wire
 from designer.exports.base import carried
-from designer.exports.document import ReleasedSubAgent, ReleasedTransfer, ReleasedVersion
+from designer.exports.document import (
+    ReleasedConfiguration,
+    ReleasedSubAgent,
+    ReleasedTransfer,
+    ReleasedVersion,
+)
+from designer.exports.inputs import write as write_inputs
 from designer.signatures.effective import effective
 from designer.signatures.words import OutputWords, ParameterWords, Words
 from tests.designer.exports.written import ANSWER, PROCEDURE, TEXT, mcp, of, release
@@ -146,3 +152,59 @@ def test_outputs_of_a_model_get_the_names_of_the_vendor(whole_output, outputs, e
     shown = tool(of(town=TEXT), ANSWER)
     names = wire.Wire(outputs={"warm": "degrees"}, whole_output=whole_output)
     assert wire.outputs_of_the_caller(shown, names, outputs) == expected
+
+
+@pytest.mark.parametrize(
+    ("format_name", "name", "description", "expected"),
+    [
+        ("openai-chat", "look.up", "Looks it up.", [("blocks", "name_refused", "look.up")]),
+        ("anthropic", "look.up", "Looks it up.", [("blocks", "name_refused", "look.up")]),
+        ("mcp", "look.up", "Looks it up.", []),
+        ("openai-chat", "look_up", "x" * 5000, [("warns", "description_long", "look_up")]),
+        (
+            *("a2t", "look_up", "x" * 5000),
+            [("blocks", "description_too_long", "look_up"), ("loses", "output_added", "look_up")],
+        ),
+    ],
+)
+def test_remarks_on_names_and_descriptions(format_name, name, description, expected):
+    shown = effective(mcp(of(town=TEXT), description=description), name=name, agent_tuning=Words())
+    remarks = exports.get(format_name).limits.remarks_on(shown)
+    assert [(remark.level, remark.code, remark.tool) for remark in remarks] == expected
+
+
+@pytest.mark.parametrize(
+    ("format_name", "inputs", "words", "expected"),
+    [
+        (
+            "json-schema",
+            of("town", town={"$ref": "#/properties/key"}, key=TEXT),
+            {"key": ParameterWords(hidden=True, preset="x")},
+            of("town", town={"$ref": "#/$defs/hidden%20key"})
+            | {"additionalProperties": False, "$defs": {"hidden key": TEXT}},
+        ),
+        (
+            "json-schema",
+            of("town", town=TEXT | {"title": "Town"}),
+            {},
+            of("town", town=TEXT | {"title": "Town"}),
+        ),
+        (
+            "openai-strict",
+            of("item", item={"type": ["string", "null"], "title": "Item", "description": "It."}),
+            {},
+            of("item", item={"type": ["string", "null"], "title": "Item", "description": "It."})
+            | {"additionalProperties": False},
+        ),
+    ],
+)
+def test_inputs_are_written_with_titles_and_hidden_targets(format_name, inputs, words, expected):
+    shown = tool(inputs, parameters=words)
+    assert write_inputs(shown, exports.get(format_name).limits.contract).schema == expected
+
+
+def test_wire_names_the_configuration():
+    configuration = ReleasedConfiguration(name="Fast", number=3)
+    (released,) = RELEASE.tools
+    names = json_schema.write_tool(structs.replace(released, configuration=configuration))["wire"]
+    assert names["configuration"] == "Fast@3"
