@@ -13,6 +13,7 @@ DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server"}
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Empty all caches. The process was forked after a run of the tests without a mutant, whose results
     hide the mutant."""
+    gc.unfreeze()  # tests/conftest.py has frozen the caches, and frozen objects are not listed
     for cache in gc.get_objects():
         # `isinstance` would evaluate lazy objects.
         if issubclass(type(cache), functools._lru_cache_wrapper):
