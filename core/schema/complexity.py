@@ -25,20 +25,20 @@ def require_bounded(schema: Any, depth: int) -> int:
     Raises TooComplexError. Each reference must have a target within the schema.
     """
     try:
-        return _Count(schema).most(schema, depth)
+        return _Counter(schema).largest_count(schema, depth)
     except RecursionError as exc:
         raise TooComplexError from exc
 
 
 def unbounded(document: Any, schemas: Mapping[str, Any], depth: int) -> Iterator[str]:
     """Return the names of those parts of `document` that `require_bounded` would refuse."""
-    count = _Count(document)
+    counter = _Counter(document)
     for name, schema in schemas.items():
         try:
-            count.most(schema, depth)
+            counter.largest_count(schema, depth)
         except (TooComplexError, RecursionError):
             yield name
-            count = _Count(document)
+            counter = _Counter(document)
 
 
 # Schemas that apply to a value itself, to any one member of it, and to any one entry of it.
@@ -48,17 +48,17 @@ _MEMBERS = ("additionalProperties", "unevaluatedProperties")
 _ENTRIES = ("items", "additionalItems", "unevaluatedItems")
 
 
-class _Count:
+class _Counter:
     def __init__(self, document: Any) -> None:
         self._document = document
         self._known: dict[tuple[int, int], Meeting] = {}
         self._open: set[tuple[int, int]] = set()
         self._steps = 0
 
-    def most(self, schema: Any, depth: int) -> int:
-        return max(self._of(schema, depth))
+    def largest_count(self, schema: Any, depth: int) -> int:
+        return max(self._count(schema, depth))
 
-    def _of(self, schema: Any, depth: int) -> Meeting:
+    def _count(self, schema: Any, depth: int) -> Meeting:
         if not isinstance(schema, dict):
             return 1, 0, 0
         key = (id(schema), depth)
@@ -76,7 +76,7 @@ class _Count:
         except LookupError as exc:
             raise TooComplexError from exc
         branches = (*subschemas.in_place(schema), *targets)
-        counts = [(1, *below), *(self._of(branch, depth) for branch in branches)]
+        counts = [(1, *below), *(self._count(branch, depth) for branch in branches)]
         # To find unevaluated parts, all schemas in place are evaluated again.
         times = 3 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         here, member, entry = (times * sum(count) for count in zip(*counts, strict=True))
@@ -97,13 +97,15 @@ class _Count:
             if isinstance(parts := schema.get(keyword), list):
                 entries += parts
         return (
-            self._largest(members, depth) + sum(self.most(rule, depth) for rule in patterns),
+            self._largest(members, depth) + sum(self.largest_count(rule, depth) for rule in patterns),
             self._largest(entries, depth)
-            + (self.most(schema["contains"], depth) if "contains" in schema else 0),
+            + (self.largest_count(schema["contains"], depth) if "contains" in schema else 0),
         )
 
     def _largest(self, schemas: list[Any], depth: int) -> int:
-        return max((self.most(schema, depth) for schema in schemas if isinstance(schema, dict)), default=0)
+        return max(
+            (self.largest_count(schema, depth) for schema in schemas if isinstance(schema, dict)), default=0
+        )
 
 
 def _values_of(value: Any) -> list[Any]:

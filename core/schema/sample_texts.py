@@ -54,11 +54,11 @@ def text(
     count: called for each step. It may raise an error to stop.
     """
     for _ in range(TRIES):
-        text = _SampleTextWriter(pattern, chance, count).whole()
+        text = _SampleTextWriter(pattern, chance, count).write()
         if len(text) >= min_length and (max_length is None or len(text) <= max_length):
             return text
-    least = _SampleTextWriter(pattern, chance, count, missing=0).whole()
-    text = _SampleTextWriter(pattern, chance, count, missing=max(min_length - len(least), 0)).whole()
+    least = _SampleTextWriter(pattern, chance, count, missing=0).write()
+    text = _SampleTextWriter(pattern, chance, count, missing=max(min_length - len(least), 0)).write()
     # If the pattern has an open end, the missing characters are added there.
     missing = min_length - len(text)
     if missing > 0 and not pattern.endswith("$"):
@@ -82,7 +82,7 @@ class _SampleTextWriter:
         self.at = self.depth = self.steps = 0
         self.missing = missing
 
-    def whole(self) -> str:
+    def write(self) -> str:
         written = self.alternatives()
         if self.at < len(self.pattern):
             raise UnwritablePatternError(self.pattern)

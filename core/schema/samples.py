@@ -297,7 +297,9 @@ class _Maker:
                 return sample_texts.text(pattern, self.chance, self.work.count, min_length, max_length)
             except sample_texts.UnwritablePatternError:
                 raise _NoValueError(f"No text can be made up for the pattern “{pattern[:80]}”.") from None
-        text = self.of_format(str(level.get("format", "")), min_length, max_length) or self.named(name)
+        text = self.of_format(str(level.get("format", "")), min_length, max_length) or self.text_for_name(
+            name
+        )
         if max_length is not None:
             text = text[: int(max_length)]
         if (missing := min_length - len(text)) > 0:
@@ -305,7 +307,7 @@ class _Maker:
             text = " ".join([*([text] if text else []), *self.chance.choices(NOUNS, k=missing // 5 + 1)])
         return text[: int(max_length)] if max_length is not None else text
 
-    def named(self, name: str) -> str:
+    def text_for_name(self, name: str) -> str:
         words = name.lower()
         for signs, texts in BY_NAME:
             if any(sign in words for sign in signs):

@@ -45,6 +45,21 @@ class Callee:
     newest_version: str = ""
     configuration: Parameter | None = None
 
+    @classmethod
+    def of_version(cls, version: ToolVersion) -> "Callee":
+        tool, signature = version.tool, version.decoded()
+        newer = tool.current if tool.current and tool.current.ordinal > version.ordinal else None
+        return cls(
+            CalleeReference(tool=version.tool_id, ordinal=version.ordinal),
+            tool.name,
+            tool.endpoint.vendor.name,
+            version.name,
+            signature,
+            CalleeReference(tool=version.tool_id, ordinal=newer.ordinal) if newer else None,
+            newer.name if newer else "",
+            tool.endpoint.speak().configuration(signature),
+        )
+
     @property
     def words(self) -> str:
         name = printable(self.name, 60)
@@ -57,38 +72,19 @@ CalleesByReference = Mapping[CalleeReference, Callee]
 def find_callees(references: Iterable[CalleeReference]) -> dict[CalleeReference, Callee]:
     """Return the callees that exist. A removed activity does not."""
     unique_references = set(references)
-    callees = _tools(unique_references)
+    callees: dict[CalleeReference, Callee] = {}
+    if tools := {reference.tool for reference in unique_references if reference.tool}:
+        ordinals = {reference.ordinal for reference in unique_references}
+        rows = ToolVersion.objects.filter(tool__in=tools, ordinal__in=ordinals)
+        rows = rows.select_related("tool__endpoint__vendor", "tool__current")
+        for version in rows.defer("raw", "tool__current__raw"):
+            reference = CalleeReference(tool=version.tool_id, ordinal=version.ordinal)
+            if reference in unique_references:
+                callees[reference] = Callee.of_version(version)
     if activities := {reference.activity for reference in unique_references if reference.activity}:
         for row in Activity.objects.shared().filter(pk__in=activities).select_related("current__interface"):
             reference = CalleeReference(activity=row.pk)
             interface = row.current.interface if row.current else None
             signature = interface.decoded() if interface else None
             callees[reference] = Callee(reference, row.name, "", "", signature)
-    return callees
-
-
-def _tools(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
-    tools = {one_reference.tool for one_reference in references if one_reference.tool}
-    if not tools:
-        return {}
-    rows = ToolVersion.objects.filter(
-        tool__in=tools, ordinal__in={one_reference.ordinal for one_reference in references}
-    )
-    rows = rows.select_related("tool__endpoint__vendor", "tool__current").defer("raw", "tool__current__raw")
-    callees = {}
-    for row in rows:
-        reference = CalleeReference(tool=row.tool_id, ordinal=row.ordinal)
-        if reference in references:
-            current = row.tool.current
-            is_older = current is not None and current.ordinal > row.ordinal
-            callees[reference] = Callee(
-                reference,
-                row.tool.name,
-                row.tool.endpoint.vendor.name,
-                row.name,
-                row.decoded(),
-                CalleeReference(tool=row.tool_id, ordinal=current.ordinal) if current and is_older else None,
-                current.name if current and is_older else "",
-                row.tool.endpoint.speak().configuration(row.decoded()),
-            )
     return callees

@@ -38,7 +38,18 @@ def context_of(call: Call, protocol: Protocol) -> Context:
             "Ask an administrator to enter it there."
         )
         raise MissingError(Outcome("refused", error={"code": "SECRET_MISSING", "message": message}))
-    name = _name_of_user(call)
+    if call.on_behalf_of:
+        user = EndUser.objects.filter(agent=call.agent or 0, digest=call.on_behalf_of).first()
+        if user is None:
+            message = "The user of this call was forgotten meanwhile. Call the tool again."
+            raise MissingError(Outcome("refused", error={"code": "USER_FORGOTTEN", "message": message}))
+        name = end_users.name_of(user)
+    else:
+        # A user who tries a tool may have been asked, now or in the calls that this one continues.
+        step: Call | None = call
+        while step and not isinstance(step.answers.get(USER), str):
+            step = step.continues
+        name = step.answers[USER] if step else ""
     if needs.user and not name:
         ask = Ask(USER, "The tool has to know who its user is.", _SOME_TEXT)
         message = "The tool acts for a user, and the call does not say for whom. Say it in “on_behalf_of”."
@@ -91,20 +102,6 @@ def _tokens(call: Call, needs: Needs) -> dict[str, str]:
 
 def missing_secrets(needs: Needs, stored_names: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(needs.secrets) if name not in stored_names]
-
-
-def _name_of_user(call: Call) -> str:
-    if not call.on_behalf_of:
-        # A user who tries a tool may have been asked, now or in the calls that this one continues.
-        step: Call | None = call
-        while step and not isinstance(answer := step.answers.get(USER), str):
-            step = step.continues
-        return answer if step else ""
-    user = EndUser.objects.filter(agent=call.agent or 0, digest=call.on_behalf_of).first()
-    if user is None:
-        message = "The user of this call was forgotten meanwhile. Call the tool again."
-        raise MissingError(Outcome("refused", error={"code": "USER_FORGOTTEN", "message": message}))
-    return end_users.name_of(user)
 
 
 def _asking(code: str, message: str, asks: Sequence[Ask]) -> Outcome:

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from core.log_context import ID_IN_ENVIRON
@@ -30,6 +29,8 @@ _FORMAT = re.compile(r"format=([a-z0-9-]{1,30})")
 _SERVED = re.compile(ROOT + r"([-\w]{1,60})/([-\w:]{1,71})/(?:agents/([-\w]{1,60})/)?mcp", re.ASCII)
 # Clients count it up, and the response repeats it.
 _MESSAGE_ID = re.compile(rb'"id"\s*:\s*(0|[1-9][0-9]{0,17}|"[A-Za-z0-9_.:-]{1,100}")(?=\s*[,}])')
+# The text of the other formats may depend on environments, which change while the release does not.
+_SETTLED_FORMATS = frozenset(format_.name for format_ in exports.FORMATS if format_.resolve is None)
 _BEFORE_ID = b'{"jsonrpc":"2.0","id":'
 # They differ from request to request, and no response depends on them. The key is looked up each time.
 _IGNORED_HEADERS = {
@@ -118,7 +119,7 @@ def _parse_export(meta: Environ) -> ReleaseRead | None:
     slug, name, sub_agent, kind = match.groups()
     query = meta.get("QUERY_STRING", "")
     format_match = _FORMAT.fullmatch(query)
-    if kind == "tools" and format_match and format_match[1] in _settled_formats():
+    if kind == "tools" and format_match and format_match[1] in _SETTLED_FORMATS:
         return _release_read(meta, slug, name, format_match[1], sub_agent or "", ReleaseBytesView)
     if kind == "bundle" and not query and not sub_agent:
         return _release_read(meta, slug, name, kind, "", ReleaseBytesView)
@@ -135,9 +136,3 @@ def _release_read(
     if sub_agent and sub_agent != slug:
         (surface,) = publishing.export_names(surface, is_partial=False, sub_agent=sub_agent)
     return ReleaseRead(slug, name, surface, key, view)
-
-
-@cache
-def _settled_formats() -> frozenset[str]:
-    # The text of the other formats may depend on environments, which change while the release does not.
-    return frozenset(format_.name for format_ in exports.FORMATS if format_.resolve is None)
