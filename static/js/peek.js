@@ -15,11 +15,11 @@ const mark = (link) => {
 const show = async (link) => {
   request?.abort();
   const { signal } = (request = new AbortController());
+  mark(link);
   const reply = await fetch(`${link.pathname}peek/`, { headers: { "HX-Request": "true" }, signal }).catch(() => null);
   if (signal.aborted) return;
   if (!reply?.ok || reply.redirected) return location.assign(link.href);
   peek.innerHTML = await reply.text();
-  mark(link);
   if (!peek.open && isBeside.matches) peek.show();
   else if (!peek.open) peek.showModal();
   peek.querySelector("h2").focus();

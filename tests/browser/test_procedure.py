@@ -147,7 +147,7 @@ def test_a_tool_of_the_catalog_is_chosen_while_writing(page, complaints, pins):
     expect(text).to_be_focused()
     page.keyboard.press("Control+End")
     page.keyboard.type(" or @trak_parcel() ")
-    page.get_by_role("button", name="Write track_parcel()").click()
+    page.get_by_role("button", name="Replace with track_parcel()").click()
     expect(text).to_have_value("## Steps\n1. Call track_parcel(), then weigh_parcel() or @track_parcel() ")
     page.get_by_label("Title").press("Control+s")
     expect(page.get_by_text("Saved. Publish the agent")).to_be_visible()

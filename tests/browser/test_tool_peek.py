@@ -45,6 +45,25 @@ def test_panel_moves_with_the_list_and_gives_the_focus_back(open_browser, compla
     assert messages == []
 
 
+def test_keys_count_from_the_row_that_was_asked_for_last(open_browser):
+    page = open_browser(Role.VIEWER).new_page()
+    page.goto("/tools/?sort=name")
+    page.locator("[data-row]").first.focus()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("dialog", name="add_bag")).to_be_visible()
+
+    held_requests = []
+    page.route("**/peek/", lambda route: held_requests.append(route))
+    for key in "jjk":
+        page.keyboard.press(key)
+    expect(page.locator("[data-row][aria-current]")).to_have_text("book_seat")
+    page.wait_for_timeout(100)
+    held_requests.pop().continue_()
+    expect(page.get_by_role("dialog", name="book_seat")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("[data-row]", has_text="book_seat")).to_be_focused()
+
+
 def test_button_of_a_row_opens_a_sheet_on_a_phone(open_browser):
     page = open_browser(Role.VIEWER, viewport=PHONE).new_page()
     page.goto("/tools/?sort=name")

@@ -415,7 +415,7 @@ def test_pages_tell_which_version_runs_and_that_it_differs_from_the_release(
     (row,) = client.get("/agents/desk/environments/").context["rows"]
     assert row.cells[0].version.number == 1
     number = agent.releases.count()
-    described = f"{elsewhere.activity}”, version 1"
+    described = f"{elsewhere.activity}, version 1"
     assert described in text_of(client.get(f"/agents/desk/releases/{number}/"))
     assert client.get("/agents/desk/changes/").context["summary"].bindings == []
     assert not client.get("/agents/desk/publish/").context["review"].is_new

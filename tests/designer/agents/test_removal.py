@@ -56,7 +56,7 @@ def published(api) -> dict[str, object]:
 def test_the_page_says_who_uses_it_and_asks_for_the_name(shop):
     browser = signed_in(Role.ADMIN)
     page = text_of(browser.get("/vendors/shop/remove/"))
-    assert "1 agent pins its tools, in 1 place. 1 release holds them, 1 of which runtimes get now." in page
+    assert "1 agent pins its tools, in 1 place. 1 release contains them, 1 of which runtimes get now." in page
     assert "Desk" in page
     for typed in ("", "shop"):
         assert "Type “Shop”" in text_of(browser.post("/vendors/shop/remove/", {"name": typed}))

@@ -255,7 +255,7 @@ def test_the_line_to_copy_fetches_a_format_that_leaves_out_no_tool(alice, mixed)
     page = signed_in(Role.DESIGNER).get("/agents/desk/releases/1/").content.decode()
 
     (line,) = re.findall(r'<code id="curl".*?</code>', page)
-    assert "format=openai-chat" in line
+    assert "format=json-schema" in line
     assert "partial" not in line
 
 

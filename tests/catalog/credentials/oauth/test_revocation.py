@@ -136,7 +136,7 @@ def test_secret_goes_to_no_other_origin_than_the_token_address(server, elsewhere
 def test_page_says_whether_the_vendor_was_told(server):
     admin, credential = browser(Role.ADMIN), with_door(server)
     page = text_of(admin.get(f"/credentials/{credential.pk}/"))
-    assert f"It asks {server.url.removeprefix('http://')} to end them there too" in page
+    assert f"asks {server.url.removeprefix('http://')} to revoke them" in page
     answer = admin.post(f"/credentials/{credential.pk}/remove/", follow=True)
     assert "was removed, and its secret was deleted." in text_of(answer)
     assert "was told, and ends its tokens there." in text_of(answer)
