@@ -128,6 +128,19 @@ class NoKnownPages:
         return None
 
 
+def recall_all(known_pages: KnownPages, reply: Reply) -> list[ItemPage]:
+    """Return all pages of the last run if `reply` is unchanged; none if a page is missing."""
+    pages: list[ItemPage] = []
+    cursor: str | None = ""
+    while cursor is not None and len(pages) < known_pages.count:
+        page = known_pages.recall(cursor, reply)
+        if page is None:
+            return []
+        pages.append(page)
+        cursor = page.next
+    return pages if cursor is None else []
+
+
 class UnreadableItemError(Exception):
     """An item cannot be stored in the catalog. Other items are not affected."""
 

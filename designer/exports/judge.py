@@ -128,11 +128,6 @@ def _invalid_schema(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
         yield f"has a schema that breaks the rules of JSON Schema at “{'.'.join(map(str, fault.path))}”"
 
 
-def _names(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    for level in subschemas.walk(schema):
-        yield from _names_at_top(level, rule)
-
-
 def _names_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
     for name in spelling.properties_of(schema):
         if not re.fullmatch(rule.pattern, name):
@@ -158,6 +153,5 @@ _FINDERS: dict[str, Finder] = {
     "undeclared_required": _undeclared_required,
     "regular_expression": _regular_expressions,
     "invalid_schema": _invalid_schema,
-    "property_name": _names,
     "property_name_at_top": _names_at_top,
 }

@@ -115,13 +115,10 @@ def _page_of_lines(
 ) -> NumberedPage[dict[str, Any]]:
     """Return the lines of one page: that of the address, else the one with the open pane."""
     if wanted := query.get("find", "").strip().casefold():
-        lines = [line for line in lines if wanted in _text_of(line["pin"])]
+        searched = "{0.name} {0.tool.name} {0.tool.endpoint.vendor}"
+        lines = [line for line in lines if wanted in searched.format(line["pin"]).casefold()]
     opened = next((number for number, line in enumerate(lines, 1) if line["item"] == pane), 1)
     return numbered_pages.page_of(lines, query.get(name, str(opened)), size=LINES_SHOWN, name=name)
-
-
-def _text_of(pin: Pin) -> str:
-    return f"{pin.name} {pin.tool.name} {pin.tool.endpoint.vendor}".casefold()
 
 
 def _line(

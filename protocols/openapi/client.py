@@ -15,7 +15,15 @@ from core.translatable import mark as _
 from protocols.base import Protocol, Session, Setting
 from protocols.call_outcome import CallError, Outcome
 from protocols.calls import outcomes
-from protocols.list_pages import Item, ItemPage, KnownPages, Note, RejectedItem, UnreadableItemError
+from protocols.list_pages import (
+    Item,
+    ItemPage,
+    KnownPages,
+    Note,
+    RejectedItem,
+    UnreadableItemError,
+    recall_all,
+)
 from protocols.openapi import audience_form, contents, holes
 from protocols.openapi import document as openapi_document
 from protocols.openapi import request as openapi_request
@@ -98,7 +106,7 @@ class OpenApi(Protocol):
 
     def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         reply = self._fetch_document(session, known_pages.etag("") if known_pages.count else "")
-        if remembered := _recall_pages(known_pages, reply):
+        if remembered := recall_all(known_pages, reply):
             yield from remembered
             return
         if reply.status == 304:
@@ -287,19 +295,6 @@ def _parse_reply(session: Session, reply: Reply) -> OpenApiDocument:
             raise
         message = f"{error.message} {WAY_TO_MORE}"
         raise ProtocolViolationError(error.code, message) from error
-
-
-def _recall_pages(known_pages: KnownPages, reply: Reply) -> list[ItemPage]:
-    # All pages of the last run if the document is unchanged; none if a page is missing.
-    pages: list[ItemPage] = []
-    cursor: str | None = ""
-    while cursor is not None and len(pages) < known_pages.count:
-        page = known_pages.recall(cursor, reply)
-        if page is None:
-            return []
-        pages.append(page)
-        cursor = page.next
-    return pages if cursor is None else []
 
 
 def _item(document: OpenApiDocument, operation: Operation) -> Item:

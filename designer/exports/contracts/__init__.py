@@ -25,7 +25,6 @@ Refusal = Literal[
     "undeclared_required",
     "regular_expression",
     "invalid_schema",
-    "property_name",
     "property_name_at_top",
     "reserved_name",
     "tool_name",
