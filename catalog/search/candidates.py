@@ -167,7 +167,8 @@ def rank(
     if near := cosines.typed.keys() - exact.keys():
         among = replace(scope, among=list(near))
         exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
-    vectors = dict(zip(exact, reader.vectors([each.reference for each in exact.values()]), strict=True))
+    references = [candidate.reference for candidate in exact.values()]
+    vectors = dict(zip(exact, reader.vectors(references), strict=True))
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
     clauses = question.split_clauses(text, concepts)

@@ -126,7 +126,7 @@ def _values(
             by_key.get(key, each[0]): sum(counts[tag] for tag in each) for key, each in spellings.items()
         }
     counts = dict.fromkeys(chosen_values, 0) | counts
-    first_values = find_most_frequent(counts, labels) if len(counts) > MAX_VALUES else counts
+    first_values = _find_most_frequent(counts, labels) if len(counts) > MAX_VALUES else counts
     facet_values = [
         FacetValue(value, str(labels.get(value, value)), counts[value], value in chosen_values)
         for value in {**dict.fromkeys(chosen_values), **dict.fromkeys(first_values)}
@@ -137,7 +137,7 @@ def _values(
     return sorted(facet_values, key=lambda each: (-each.count, each.label.casefold(), each.value))
 
 
-def find_most_frequent(counts: Mapping[str, int], labels: Mapping[str, str | Promise]) -> list[str]:
+def _find_most_frequent(counts: Mapping[str, int], labels: Mapping[str, str | Promise]) -> list[str]:
     """Return the values that are listed first; a catalog may have thousands of tags and vendors."""
     least = heapq.nlargest(MAX_VALUES, counts.values())[-1]
     # Labels decide among the values that are as frequent as the last one.

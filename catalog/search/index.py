@@ -63,11 +63,11 @@ class IndexedTool:
 def current_recipe() -> str:
     """Return a digest of what documents are made with, such as the everyday words of this release and those
     of this organization."""
-    return recipe_with(current_groups())
+    return _recipe_with(current_groups())
 
 
 @lru_cache(maxsize=2)
-def recipe_with(custom_groups: Groups) -> str:
+def _recipe_with(custom_groups: Groups) -> str:
     """Return the digest with these everyday words of this organization."""
     groups = [(group.key, sorted(group.terms.items()), group.is_act) for group in shipped_groups()]
     shipped = digest([RECIPE, groups])

@@ -184,7 +184,7 @@ class JobWords:
             matches += [Match((start,), language, group, (text[start],)) for group in terms.single]
             following = terms.longer.get(stems_of_text[start + 1], ()) if start + 1 < len(text) else ()
             for stems, group in (*following, *terms.phrasal):
-                if places := find_places(stems_of_text, start, stems):
+                if places := _find_places(stems_of_text, start, stems):
                     matches.append(Match(places, language, group, tuple(text[place] for place in places)))
         # Several terms of a group may be forms of one word.
         distinct = {(match_.places, match_.group.token): match_ for match_ in reversed(matches)}.values()
@@ -194,7 +194,7 @@ class JobWords:
         ]
 
 
-def find_places(text_stems: Sequence[str], start: int, stems: tuple[str, ...]) -> tuple[int, ...] | None:
+def _find_places(text_stems: Sequence[str], start: int, stems: tuple[str, ...]) -> tuple[int, ...] | None:
     """Return the places of a term in a text, whose first word is at `start`; None if others follow it."""
     last_place = start + len(stems) - 1
     # Nearly all terms that begin with a word of the text end with another.

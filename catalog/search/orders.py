@@ -41,7 +41,7 @@ def keys(order: str, scope: Scope, after: Sequence[Any] | None, limit: int, *, b
     place = Key(*after) if after else None
     falls = order.startswith("-") != backwards
     if order == VENDOR:
-        return keys_by_vendor(scope, place, limit, falls=falls)
+        return _keys_by_vendor(scope, place, limit, falls=falls)
     beyond, direction = ("<", "DESC") if falls else (">", "ASC")
     # The tools of a tag are sorted, because no index has them in an order: then only the first are compared.
     folds_late = scope.is_folded and bool(scope.tags)
@@ -112,7 +112,7 @@ def in_scope(tools: Sequence[int], scope: Scope) -> list[int]:
         return [tool for (tool,) in cursor.fetchall()]
 
 
-def keys_by_vendor(scope: Scope, place: Key | None, limit: int, *, falls: bool) -> list[Key]:
+def _keys_by_vendor(scope: Scope, place: Key | None, limit: int, *, falls: bool) -> list[Key]:
     """Return the next keys vendor by vendor, so that only the tools of the first few are sorted."""
     beyond, direction = ("<", "DESC") if falls else (">", "ASC")
     statement = _BY_VENDOR.format(

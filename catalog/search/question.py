@@ -274,7 +274,7 @@ def find_concepts(
         found_in = max((terms.found_in[term] for term in word_terms), default=0)
         weight = min(_MAX_WEIGHT, ranking.rarity(found_in, tool_count))
         if not any(names_thing[word] for word in pieces):
-            if names_no_purpose(run.lower()):
+            if _names_no_purpose(run.lower()):
                 weight = 0.0
             elif word_lists.is_common(run.lower()):
                 weight *= _COMMON
@@ -328,7 +328,7 @@ def rephrase_clauses(text: str, job_words: JobWords) -> list[str]:
     return [rephrase(read(clause, job_words), clause) or clause for clause in clauses[-_MAX_CLAUSES:]]
 
 
-def names_no_purpose(word: str) -> bool:
+def _names_no_purpose(word: str) -> bool:
     """Return whether a word is a time, an amount, a name or a letter: "from A to B on Friday for 20kg"."""
     is_letter = len(word) == 1 and word.isascii()
     return is_letter or word in circumstances() or _AMOUNT.fullmatch(word) is not None

@@ -155,11 +155,11 @@ def stem_run(run: str) -> tuple[tuple[str, str], ...]:
 
 def stem_text(text: str) -> list[tuple[str, str]]:
     """Return the words of a text with their stems, without stop words."""
-    return [pair for run in runs(text) for pair in stem_parts(run)]
+    return [pair for run in runs(text) for pair in _stem_parts(run)]
 
 
 @lru_cache(maxsize=50_000)
-def stem_parts(run: str) -> tuple[tuple[str, str], ...]:
+def _stem_parts(run: str) -> tuple[tuple[str, str], ...]:
     """Return the words inside a run with their stems, without stop words."""
     return tuple((word, stem) for word in parts(run) if (stem := stem_word(word)))
 

@@ -149,7 +149,7 @@ def scope_of(query: Query, endpoints: Sequence[EndpointRow] | None = None) -> Sc
     used = list(query.use_counts) if len(set(query.used)) == 1 else None
     rows = offering_endpoints() if is_narrow and endpoints is None else endpoints or ()
     return Scope(
-        find_endpoints(query, rows) if is_narrow else None,
+        _find_endpoints(query, rows) if is_narrow else None,
         tuple(facet_counts.spellings(tag) for tag in query.tag),
         effects=query.effect,
         requirements=query.requirement,
@@ -162,7 +162,7 @@ def scope_of(query: Query, endpoints: Sequence[EndpointRow] | None = None) -> Sc
     )
 
 
-def find_endpoints(query: Query, rows: Sequence[EndpointRow]) -> list[int]:
+def _find_endpoints(query: Query, rows: Sequence[EndpointRow]) -> list[int]:
     """Return the ids of the endpoints where the query looks. Raises DomainError for an unknown vendor."""
     if query.endpoint is not None and not query.vendor:
         rows = [row for row in rows if row.endpoint == query.endpoint]

@@ -76,12 +76,12 @@ def is_common(word: str, languages: Iterable[str] = LANGUAGES) -> bool:
 
 def weigh_languages(words: list[str]) -> dict[str, float]:
     """Return how much these words speak for each language: frequent words of a language most."""
-    weights = zip(*map(weigh_word, words), strict=True) if words else [()] * len(LANGUAGES)
+    weights = zip(*map(_weigh_word, words), strict=True) if words else [()] * len(LANGUAGES)
     return dict(zip(LANGUAGES, map(sum, weights), strict=True))
 
 
 @lru_cache(maxsize=20_000)
-def weigh_word(word: str) -> tuple[float, ...]:
+def _weigh_word(word: str) -> tuple[float, ...]:
     """Return how much a word speaks for each language."""
     ranks = [_rank(language, word) for language in LANGUAGES]
     return tuple(0.0 if rank is None else 1.0 - math.log(rank) / math.log(2 * _LISTED) for rank in ranks)

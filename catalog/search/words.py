@@ -129,7 +129,7 @@ def parts(run: str) -> tuple[str, ...]:
     if run in _CLITICS:
         return ()
     if not run.isascii():
-        return tuple(part[:MAX_WORD_LENGTH] for part in split_unspaced(run.lower()))
+        return tuple(part[:MAX_WORD_LENGTH] for part in _split_unspaced(run.lower()))
     pieces = [run] if run.islower() and run.isalpha() else PART.findall(run)
     # `v2`, `s3` and `B2B` are words of their own; `OAuth2` and `sendMessage` are several.
     if not (len(pieces) > 1 and any(len(part) > 2 for part in pieces)):
@@ -141,7 +141,7 @@ def parts(run: str) -> tuple[str, ...]:
     )
 
 
-def split_unspaced(run: str) -> Iterator[str]:
+def _split_unspaced(run: str) -> Iterator[str]:
     """Yield the characters and pairs of characters of scripts without spaces, and what is between them."""
     end = 0
     for match in _UNSPACED.finditer(run):

@@ -26,7 +26,7 @@ from core.compiled_queries import CompiledQuery, named_keys
 from core.outbound.errors import printable
 from core.pagination import octet_length
 
-# Counting the tokens of a megabyte takes half a second, and a tool may have a hundred such versions.
+# Tokens are counted in decoded signatures, and a tool may have a hundred versions of a megabyte.
 MAX_COUNTED_BYTES = 500_000
 NEWEST_FIRST = ("-label_key", "-ordinal")
 

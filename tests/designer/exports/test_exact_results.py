@@ -15,7 +15,7 @@ from designer.exports.document import (
 from designer.exports.inputs import write as write_inputs
 from designer.signatures.effective import effective
 from designer.signatures.words import OutputWords, ParameterWords, Words
-from tests.designer.exports.written import ANSWER, PROCEDURE, TEXT, mcp, of, release
+from tests.designer.exports.written import ANSWER, PROCEDURE, TEXT, mcp, object_schema, release
 
 RELEASE = release("plain")
 TRANSFER = ReleasedTransfer(agent="desk", name="to_desk", description="Hands over.")
@@ -61,22 +61,26 @@ def test_part_of_a_sub_agent_is_a_release():
         transfers=(TRANSFER,),
         context=RELEASE.tools,
     )
-    whole = structs.replace(RELEASE, tools=(), procedures=(), agents=(sub_agent,))
-    part = whole.for_agent("desk")
+    sub_agents_release = structs.replace(RELEASE, tools=(), procedures=(), agents=(sub_agent,))
+    part = sub_agents_release.for_agent("desk")
     assert structs.asdict(part.agent) == {"slug": "desk", "name": "Desk", "description": "Answers."}
-    assert (part.schema, part.number, part.agents) == (whole.schema, whole.number, ())
+    assert (part.schema, part.number, part.agents) == (
+        sub_agents_release.schema,
+        sub_agents_release.number,
+        (),
+    )
     assert (part.tools, part.procedures, part.transfers, part.context) == (
         RELEASE.tools,
         (PROCEDURE,),
         (TRANSFER,),
         RELEASE.tools,
     )
-    assert whole.for_agent("none") is None
+    assert sub_agents_release.for_agent("none") is None
 
 
 @pytest.mark.parametrize(("activity", "required"), [("web", ["_tool", "a"]), ("", ["_tool", "a", "_output"])])
 def test_tool_system_names_the_activity(activity, required):
-    branch = tool_system.write_tool(tool(of("a", a=TEXT)))
+    branch = tool_system.write_tool(tool(object_schema("a", a=TEXT)))
     tool_system.resolve(branch, activity)
     assert branch["required"] == required
     assert branch["properties"]["_activity"] == {"type": "string", "const": activity}
@@ -99,16 +103,16 @@ def test_long_description_of_a_skill_is_one_line():
 
 
 RENAMED = {"town": ParameterWords(name="city"), "key": ParameterWords(hidden=True, preset="x")}
-TOWN = of("town", town=TEXT, key=TEXT)
+TOWN = object_schema("town", town=TEXT, key=TEXT)
 UNKNOWN = wire.UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("inputs", "words", "arguments", "expected"),
     [
-        (of(town=TEXT), {}, {"town": "Ulm"}, {"town": "Ulm"}),
-        (of(town=TEXT), {}, {"town": "Ulm", "other": 1}, {"town": "Ulm", "other": 1}),
-        (of(town=TEXT), {}, {"other": 1, "more": 2}, {"other": 1, "more": 2}),
+        (object_schema(town=TEXT), {}, {"town": "Ulm"}, {"town": "Ulm"}),
+        (object_schema(town=TEXT), {}, {"town": "Ulm", "other": 1}, {"town": "Ulm", "other": 1}),
+        (object_schema(town=TEXT), {}, {"other": 1, "more": 2}, {"other": 1, "more": 2}),
         (TOWN, RENAMED, {"city": "Ulm"}, {"town": "Ulm"}),
         (TOWN, RENAMED, {"city": "Ulm", "key": "y"}, {"key": UNKNOWN}),
         (TOWN, RENAMED, {"town": "Ulm"}, {"town": UNKNOWN}),
@@ -116,9 +120,9 @@ UNKNOWN = wire.UNKNOWN
     ],
 )
 def test_arguments_get_the_names_of_the_vendor(inputs, words, arguments, expected):
-    shown = tool(inputs, parameters=words)
+    effective_tool = tool(inputs, parameters=words)
     try:
-        result = wire.arguments_for_the_vendor(shown, [wire.by_alias(shown)], arguments)
+        result = wire.arguments_for_the_vendor(effective_tool, [wire.by_alias(effective_tool)], arguments)
     except wire.UnfitError as error:
         result = error.fields
     assert result == expected
@@ -134,10 +138,12 @@ def test_arguments_get_the_names_of_the_vendor(inputs, words, arguments, expecte
     ],
 )
 def test_outputs_get_the_names_of_the_format(format_name, hides, outputs, expected):
-    shown = tool(of(town=TEXT), ANSWER, outputs={"noise": OutputWords(hidden=True)} if hides else {})
+    effective_tool = tool(
+        object_schema(town=TEXT), ANSWER, outputs={"noise": OutputWords(hidden=True)} if hides else {}
+    )
     outputs_by_name = {"warm": "degrees", "noise": "noise"}
-    names = structs.replace(exports.get(format_name).wire(shown), outputs=outputs_by_name)
-    assert wire.outputs_for_the_caller(shown, names, outputs) == expected
+    names = structs.replace(exports.get(format_name).wire(effective_tool), outputs=outputs_by_name)
+    assert wire.outputs_for_the_caller(effective_tool, names, outputs) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,9 +155,9 @@ def test_outputs_get_the_names_of_the_format(format_name, hides, outputs, expect
     ],
 )
 def test_outputs_of_a_model_get_the_names_of_the_vendor(whole_output, outputs, expected):
-    shown = tool(of(town=TEXT), ANSWER)
+    effective_tool = tool(object_schema(town=TEXT), ANSWER)
     names = wire.Wire(outputs={"warm": "degrees"}, whole_output=whole_output)
-    assert wire.outputs_of_the_caller(shown, names, outputs) == expected
+    assert wire.outputs_of_the_caller(effective_tool, names, outputs) == expected
 
 
 @pytest.mark.parametrize(
@@ -168,8 +174,10 @@ def test_outputs_of_a_model_get_the_names_of_the_vendor(whole_output, outputs, e
     ],
 )
 def test_remarks_on_names_and_descriptions(format_name, name, description, expected):
-    shown = effective(mcp(of(town=TEXT), description=description), name=name, agent_tuning=Words())
-    remarks = exports.get(format_name).limits.remarks_on(shown)
+    effective_tool = effective(
+        mcp(object_schema(town=TEXT), description=description), name=name, agent_tuning=Words()
+    )
+    remarks = exports.get(format_name).limits.remarks_on(effective_tool)
     assert [(remark.level, remark.code, remark.tool) for remark in remarks] == expected
 
 
@@ -178,29 +186,29 @@ def test_remarks_on_names_and_descriptions(format_name, name, description, expec
     [
         (
             "json-schema",
-            of("town", town={"$ref": "#/properties/key"}, key=TEXT),
+            object_schema("town", town={"$ref": "#/properties/key"}, key=TEXT),
             {"key": ParameterWords(hidden=True, preset="x")},
-            of("town", town={"$ref": "#/$defs/hidden%20key"})
+            object_schema("town", town={"$ref": "#/$defs/hidden%20key"})
             | {"additionalProperties": False, "$defs": {"hidden key": TEXT}},
         ),
         (
             "json-schema",
-            of("town", town=TEXT | {"title": "Town"}),
+            object_schema("town", town=TEXT | {"title": "Town"}),
             {},
-            of("town", town=TEXT | {"title": "Town"}),
+            object_schema("town", town=TEXT | {"title": "Town"}),
         ),
         (
             "openai-strict",
-            of("item", item={"type": ["string", "null"], "title": "Item", "description": "It."}),
+            object_schema("item", item={"type": ["string", "null"], "title": "Item", "description": "It."}),
             {},
-            of("item", item={"type": ["string", "null"], "title": "Item", "description": "It."})
+            object_schema("item", item={"type": ["string", "null"], "title": "Item", "description": "It."})
             | {"additionalProperties": False},
         ),
     ],
 )
 def test_inputs_are_written_with_titles_and_hidden_targets(format_name, inputs, words, expected):
-    shown = tool(inputs, parameters=words)
-    assert write_inputs(shown, exports.get(format_name).limits.contract).schema == expected
+    effective_tool = tool(inputs, parameters=words)
+    assert write_inputs(effective_tool, exports.get(format_name).limits.contract).schema == expected
 
 
 def test_wire_names_the_configuration():

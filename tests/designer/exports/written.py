@@ -31,7 +31,7 @@ def mcp(inputs: Any, outputs: Any = None, **members: Any) -> Any:
     return read_mcp(document | ({} if outputs is None else {"outputSchema": outputs}))
 
 
-def of(*required: str, **properties: Any) -> dict[str, Any]:
+def object_schema(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **({"required": [*required]} if required else {})}
 
 
@@ -40,7 +40,7 @@ def a2t(inputs: list[Any], outputs: list[Any] | None = None, **members: Any) -> 
     return read_a2t(document | {"output_parameters": outputs or []})
 
 
-ITEM = of("id", id=TEXT | {"description": "The id."}, count=WHOLE)
+ITEM = object_schema("id", id=TEXT | {"description": "The id."}, count=WHOLE)
 CHOICE = {"name": "unit", "type": "enum", "description": "The unit."}
 UNIT = CHOICE | {"allowed-values": [{"name": "METRIC", "description": "Metres."}, {"name": "old"}]}
 TUNED = Words(
@@ -54,53 +54,71 @@ TUNED = Words(
     },
     outputs={"degrees": OutputWords(description="How warm."), "noise": OutputWords(hidden=True)},
 )
-DETAILED = of(
+DETAILED = object_schema(
     "town", "unit", town=TEXT | {"description": "A town."}, key=TEXT, old=WHOLE,
     unit=TEXT | {"enum": ["METRIC", "old"], "default": "old"}, days=WHOLE | {"minimum": 1, "maximum": 9},
 )  # fmt: skip
-ANSWER = of("degrees", degrees={"type": "number"}, noise=TEXT)
+ANSWER = object_schema("degrees", degrees={"type": "number"}, noise=TEXT)
 HINTS = {"readOnlyHint": True, "openWorldHint": False, "title": "Finder"}
 SIGNATURES: dict[str, tuple[Any, Words]] = {
-    "plain": (mcp(of("town", town=TEXT | {"description": "A town."}, days=WHOLE)), Words()),
+    "plain": (mcp(object_schema("town", town=TEXT | {"description": "A town."}, days=WHOLE)), Words()),
     "without inputs": (mcp({"type": "object"}), Words()),
-    "closed": (mcp(of(town=TEXT) | {"additionalProperties": False}), Words()),
-    "nested": (mcp(of("item", item=ITEM, items={"type": "array", "items": ITEM})), Words()),
-    "map": (mcp(of("tags", tags={"type": "object", "additionalProperties": TEXT})), Words()),
-    "references": (mcp(of("a", a={"$ref": "#/$defs/A"}) | {"$defs": {"A": ITEM}}), Words()),
+    "closed": (mcp(object_schema(town=TEXT) | {"additionalProperties": False}), Words()),
+    "nested": (mcp(object_schema("item", item=ITEM, items={"type": "array", "items": ITEM})), Words()),
+    "map": (mcp(object_schema("tags", tags={"type": "object", "additionalProperties": TEXT})), Words()),
+    "references": (mcp(object_schema("a", a={"$ref": "#/$defs/A"}) | {"$defs": {"A": ITEM}}), Words()),
     "recursion": (
-        mcp(of(a={"$ref": "#/$defs/A"}) | {"$defs": {"A": of(a={"$ref": "#/$defs/A"}, b=TEXT)}}),
+        mcp(
+            object_schema(a={"$ref": "#/$defs/A"})
+            | {"$defs": {"A": object_schema(a={"$ref": "#/$defs/A"}, b=TEXT)}}
+        ),
         Words(),
     ),
     "root reference": (mcp({"type": "object", "$ref": "#/$defs/A", "$defs": {"A": ITEM}}), Words()),
     "rules at the top": (
-        mcp(of(a=TEXT, b=TEXT) | {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+        mcp(object_schema(a=TEXT, b=TEXT) | {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
         Words(),
     ),
-    "joined": (mcp({"type": "object", "allOf": [of("a", a=TEXT), of(b=WHOLE)]}), Words()),
-    "required unlisted": (mcp(of("a", "b", a=TEXT)), Words()),
+    "joined": (
+        mcp({"type": "object", "allOf": [object_schema("a", a=TEXT), object_schema(b=WHOLE)]}),
+        Words(),
+    ),
+    "required unlisted": (mcp(object_schema("a", "b", a=TEXT)), Words()),
     "alternatives": (
-        mcp(of(a={"oneOf": [TEXT, ITEM, {"type": "null"}]}, b={"type": ["string", "null"]})),
+        mcp(object_schema(a={"oneOf": [TEXT, ITEM, {"type": "null"}]}, b={"type": ["string", "null"]})),
         Words(),
     ),
-    "array without items": (mcp(of("a", a={"type": "array"}, b={"type": "array", "items": {}})), Words()),
+    "array without items": (
+        mcp(object_schema("a", a={"type": "array"}, b={"type": "array", "items": {}})),
+        Words(),
+    ),
     "patterns": (
-        mcp(of(a=TEXT | {"pattern": "^(?!x)"}, b=TEXT | {"pattern": "(["}, c=TEXT | {"format": "email"})),
+        mcp(
+            object_schema(
+                a=TEXT | {"pattern": "^(?!x)"}, b=TEXT | {"pattern": "(["}, c=TEXT | {"format": "email"}
+            )
+        ),
         Words(),
     ),
-    "broken": (mcp(of(a={"type": "text"}, b=WHOLE | {"minimum": "1"})), Words()),
-    "dangling": (mcp(of(a={"$ref": "#/$defs/none"}, b=TEXT)), Words()),
-    "odd names": (mcp(of("a b", **{"a b": TEXT, "ä": TEXT, "$c": WHOLE})), Words()),
+    "broken": (mcp(object_schema(a={"type": "text"}, b=WHOLE | {"minimum": "1"})), Words()),
+    "dangling": (mcp(object_schema(a={"$ref": "#/$defs/none"}, b=TEXT)), Words()),
+    "odd names": (mcp(object_schema("a b", **{"a b": TEXT, "ä": TEXT, "$c": WHOLE})), Words()),
     "numbers": (
-        mcp(of(a={"type": "number", "minimum": 0.5, "maximum": 2}, b=WHOLE | {"minimum": 1.5})),
+        mcp(object_schema(a={"type": "number", "minimum": 0.5, "maximum": 2}, b=WHOLE | {"minimum": 1.5})),
         Words(),
     ),
-    "outputs": (mcp(of(town=TEXT), ANSWER), Words()),
-    "other output": (mcp(of(town=TEXT), {"type": "array", "items": ITEM}), Words()),
+    "outputs": (mcp(object_schema(town=TEXT), ANSWER), Words()),
+    "other output": (mcp(object_schema(town=TEXT), {"type": "array", "items": ITEM}), Words()),
     "members": (
-        mcp(of(town=TEXT), title="Look up", annotations=HINTS, icons=[{"src": "https://x.example/i.png"}]),
+        mcp(
+            object_schema(town=TEXT),
+            title="Look up",
+            annotations=HINTS,
+            icons=[{"src": "https://x.example/i.png"}],
+        ),
         Words(),
     ),
-    "long": (mcp(of(town=TEXT), description="Long. " * 200), Words()),
+    "long": (mcp(object_schema(town=TEXT), description="Long. " * 200), Words()),
     "tuned": (mcp(DETAILED, ANSWER, annotations={"destructiveHint": False}), TUNED),
     "a2t": (
         a2t([{"name": "town", "type": "string", "description": "A town."}, UNIT], [{"name": "sky"}]),

@@ -1,4 +1,4 @@
-"""What is cut out of a document and what is left out, and the reasons for a rejection, exactly."""
+"""Operations that are cut out of a document, what they lack, and the exact reasons of rejections."""
 
 import json
 
@@ -75,11 +75,11 @@ def test_reasons_of_query_strings():
             cuts(document({"/a": {"get": {"parameters": [*parameters]}}}, openapi="3.2.0"))
         return caught.value.code, caught.value.reason
 
-    whole = named("q", "querystring", content={"application/json": {"schema": {}}})
+    querystring = named("q", "querystring", content={"application/json": {"schema": {}}})
     several = "A query string is the whole query: no other parameter may be in the query."
-    assert refused(whole, named("a")) == (SHAPE, several)
-    assert refused(whole, whole | {"name": "r"}) == (SHAPE, several)
-    assert refused({**whole, "content": {}}) == (
+    assert refused(querystring, named("a")) == (SHAPE, several)
+    assert refused(querystring, querystring | {"name": "r"}) == (SHAPE, several)
+    assert refused({**querystring, "content": {}}) == (
         SHAPE,
         "“parameters[0]” is a query string without “content”.",
     )
@@ -166,9 +166,9 @@ def test_servers_of_an_operation(of_operation, of_path, of_document, expected):
         return holder if servers is None else {**holder, "servers": servers}
 
     path = with_servers({"get": with_servers(operation("a"), of_operation)}, of_path)
-    whole = parsed(with_servers(document({"/a": path}), of_document))
-    assert whole.own_servers(whole.operations[0]) == expected
-    cut_document = whole.cut(whole.operations[0])
+    parsed_document = parsed(with_servers(document({"/a": path}), of_document))
+    assert parsed_document.own_servers(parsed_document.operations[0]) == expected
+    cut_document = parsed_document.cut(parsed_document.operations[0])
     assert cut_document["paths"]["/a"]["get"].get("servers") == expected
     assert cut_document.get("servers") == of_document
 
@@ -201,7 +201,7 @@ def test_schemas_are_left_out_where_inputs_or_outputs_are_too_large():
 
 def test_parts_of_a_cut_document():
     schemes = {"key": {"$ref": "#/x-key"}, "other": {"type": "http"}}
-    whole = document(
+    raw_document = document(
         {
             "/a/{id}": {
                 "parameters": [named("id", "path"), named("q", description="of the path")],
@@ -220,7 +220,7 @@ def test_parts_of_a_cut_document():
         servers=[{"url": "/v1"}],
         **{"x-key": {"type": "apiKey"}},
     )
-    assert cuts(whole) == {
+    assert cuts(raw_document) == {
         "POST:/a/(id)": {
             "openapi": "3.1.0",
             "info": {"title": "Test", "version": "1"},
@@ -246,16 +246,16 @@ def test_parts_of_a_cut_document():
 def test_texts_beside_a_reference_count_since_3_1(revision, summary):
     far = {"summary": "Far", "description": "Far", "content": {}}
     op = {"requestBody": {"$ref": "#/components/requestBodies/B", "summary": "Near", "content": 7}}
-    whole = document({"/a": {"put": op}}, openapi=revision, components={"requestBodies": {"B": far}})
-    (only,) = cuts(whole).values()
+    raw_document = document({"/a": {"put": op}}, openapi=revision, components={"requestBodies": {"B": far}})
+    (only,) = cuts(raw_document).values()
     assert only["paths"]["/a"]["put"]["requestBody"] == far | {"summary": summary}
 
 
 def test_suspect_documents_lose_single_operations():
     text = json.dumps(document({"/a": {"get": {"summary": "?"}}, "/b": {"get": {"summary": "fine"}}}))
-    whole = openapi_document.parse(text.replace('"?"', r'"\ud800"').encode())
-    bad, good = whole.operations
+    parsed_document = openapi_document.parse(text.replace('"?"', r'"\ud800"').encode())
+    bad, good = parsed_document.operations
     with pytest.raises(UnreadableItemError) as caught:
-        whole.cut(bad)
+        parsed_document.cut(bad)
     assert caught.value.reason.startswith("The operation holds ")
-    assert whole.cut(good)["paths"]["/b"]["get"] == {"summary": "fine"}
+    assert parsed_document.cut(good)["paths"]["/b"]["get"] == {"summary": "fine"}
