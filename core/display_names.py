@@ -11,7 +11,7 @@ _LINE_END = re.compile(r"[\t\r\n]")
 def name_problem(name: str, max_length: int) -> str:
     """Return a sentence for the form field, or "" if the name is valid and will be shown as typed."""
     if not name.strip(f" {JOINERS}") or len(name) > max_length:
-        return f"Give a name of up to {max_length} characters."
+        return f"Enter a name of up to {max_length} characters."
     # Unusual spaces are visible as spaces, and some keyboards write them.
     forbidden = "".join(name[match.start] for match in find_hidden(name) if match.kind is not SPACE)
     forbidden += "".join(_LINE_END.findall(name))

@@ -10,9 +10,9 @@ from rest_framework.settings import api_settings
 from core import slugs
 
 JSON_TYPES: list[tuple[type[serializers.Field[Any, Any, Any, Any]], type, str]] = [
-    (serializers.BooleanField, bool, "Give true or false."),
-    (serializers.IntegerField, int, "Give a whole number, without quotes."),
-    (serializers.CharField, str, "Give a text in quotes."),
+    (serializers.BooleanField, bool, "Send true or false."),
+    (serializers.IntegerField, int, "Send a whole number, without quotes."),
+    (serializers.CharField, str, "Send a text in quotes."),
 ]
 Row = TypeVar("Row", bound=models.Model)
 # A person reads no more; a body of a megabyte may contain thousands.

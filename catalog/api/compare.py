@@ -101,5 +101,5 @@ class ToolCompare(APIView):
         texts = request.query_params.getlist("tool")
         tool_ids = [int(text) for text in texts if text.isdecimal() and text.isascii() and len(text) < 19]
         if not tool_ids or len(tool_ids) != len(texts) or len(texts) > comparison.MAX_TOOLS or 0 in tool_ids:
-            raise invalid(tool=f"Give one to {comparison.MAX_TOOLS} ids of tools.")
+            raise invalid(tool=f"Send one to {comparison.MAX_TOOLS} ids of tools.")
         return Response(ComparisonOutput(comparison.compare(tool_ids)).data)

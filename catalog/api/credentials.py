@@ -359,7 +359,7 @@ class CredentialList(ListAPIView[Credential]):
         details = dict(valid_data(CredentialInput(data=request.data)))
         client = details.pop("client", None)
         if (client is not None) != (details["kind"] in clients.KINDS):
-            needed = "Give the client's settings." if client is None else "Only the kinds of OAuth take it."
+            needed = "Send the client's settings." if client is None else "Only the kinds of OAuth take it."
             raise invalid(client=needed)
         if client is None and "secret" not in details:
             messages = {"secret": "Enter the secret."}
@@ -376,7 +376,7 @@ class CredentialList(ListAPIView[Credential]):
             if details["kind"] != OAuthKind.CODE:
                 raise invalid(client="Only a credential that a person signs in for registers itself.")
             if "client_id" in client or details.get("secret"):
-                raise invalid(client="Give either a client that you have, or the address to register at.")
+                raise invalid(client="Send either a client that you have, or the address to register at.")
             row = save(
                 registered_client=client_registration.register_at(
                     client | {"registration_url": registration_url},
@@ -417,7 +417,7 @@ class CredentialDetail(GenericAPIView[Credential]):
         if client is not None and not is_oauth:
             raise invalid(client="Only the kinds of OAuth take it.")
         if is_oauth and (others := changes.keys() - {"name", "secret"}):
-            raise invalid(**dict.fromkeys(others, "Say this in “client”."))
+            raise invalid(**dict.fromkeys(others, "Send this in “client”."))
         changes |= client or {}
         credential_operations.update_credential(
             row, actor=person(request), expected=expected_state(request), **changes

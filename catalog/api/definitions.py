@@ -38,7 +38,7 @@ class Name(serializers.CharField):
 class SchemaField(serializers.JSONField):
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
-            raise serializers.ValidationError("Give a JSON Schema, which is an object.")
+            raise serializers.ValidationError("Send a JSON Schema, which is an object.")
         return super().to_internal_value(data)
 
 
@@ -97,7 +97,7 @@ class DefinitionsInput(Input):
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         if len(values) != 1:
-            raise serializers.ValidationError({"tools": "Give “tools”, or “calls” in their place."})
+            raise serializers.ValidationError({"tools": "Send “tools”, or “calls” instead."})
         return values
 
 

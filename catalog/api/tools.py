@@ -197,7 +197,7 @@ class ToolList(APIView):
         page = search(query)
         text = request.query_params.get("facets")
         if text not in (None, "1"):
-            raise invalid(facets="Give 1, or leave it out.")
+            raise invalid(facets="Send 1, or leave it out.")
         facets = count_facets(query, page.matches) if text == "1" else None
         url = public_url(request.get_full_path(), request)
         document: dict[str, Any] = {
@@ -228,10 +228,10 @@ def _query(request: Request) -> Query:
     names = {parameter.name for parameter in PARAMETERS} - {"q"}
     empty = [name for name, values in parameters.lists() if name in names and "" in values]
     if empty:
-        raise invalid(**dict.fromkeys(empty, "Give a value, or leave it out."))
+        raise invalid(**dict.fromkeys(empty, "Send a value, or leave it out."))
     text = parameters.get("as_typed")
     if text not in (None, "true", "false"):
-        raise invalid(as_typed="Give true or false.")
+        raise invalid(as_typed="Send true or false.")
     return Query(
         q=parameters.get("q", ""),
         vendor=tuple(parameters.getlist("vendor")),
@@ -258,9 +258,9 @@ def _parse_integer(text: str | None, name: str, maximum: int) -> int | None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= maximum):
         sentence = (
-            f"Give a whole number from 1 to {maximum}."
+            f"Send a whole number from 1 to {maximum}."
             if name == "limit"
-            else "Give the number of an endpoint."
+            else "Send the number of an endpoint."
         )
         raise invalid(**{name: sentence})
     return int(text)

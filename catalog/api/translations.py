@@ -184,7 +184,7 @@ class TranslationFile(GenericAPIView[Translation]):
         query = request.query_params
         language, only_missing = _asked_language(request), query.get("only_missing", "false")
         if only_missing not in ("true", "false"):
-            raise invalid(only_missing="Give true or false.")
+            raise invalid(only_missing="Send true or false.")
         file_format = files.find_format(query.get("type", ""))
         content = files.export_file(
             language, file_format, vendor=query.get("vendor", ""), only_missing=only_missing == "true"
@@ -219,7 +219,7 @@ def _asked_language(request: Request) -> str:
     """Return the language of the query. Raises DomainError."""
     code = request.query_params.get("language", "")
     if code not in languages.BY_CODE:
-        raise invalid(language=f"Give one of {', '.join(languages.CODES)}.")
+        raise invalid(language=f"Send one of {', '.join(languages.CODES)}.")
     return code
 
 

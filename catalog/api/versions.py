@@ -31,7 +31,7 @@ class VersionLabel(serializers.Field[str, Any, str, Any]):
 
     def to_internal_value(self, data: Any) -> str:
         if isinstance(data, bool) or not isinstance(data, str | int):
-            raise serializers.ValidationError("Give a text in quotes, as the vendor numbers the version.")
+            raise serializers.ValidationError("Send a text in quotes, as the vendor numbers the version.")
         if len(label := str(data).strip()) > MAX_LABEL_LENGTH:
             raise serializers.ValidationError(f"A version has up to {MAX_LABEL_LENGTH} characters.")
         return label

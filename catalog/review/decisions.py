@@ -40,7 +40,7 @@ def decide(
     if the same was decided before.
     """
     if decision not in STATES:
-        raise _invalid("decision", _("Say “accept” or “block”."))
+        raise _invalid("decision", _("Choose “accept” or “block”."))
     if len(note) > MAX_NOTE_LENGTH:
         raise _invalid(
             "note",

@@ -93,7 +93,7 @@ def check(query: Query) -> None:
             start_of_changes(text)
         except ValueError:
             raise invalid(
-                changed_since=_("Give one of: {spans}, or a date such as 2026-11-01.").format(
+                changed_since=_("Choose one of: {spans}, or a date such as 2026-11-01.").format(
                     spans=", ".join(CHANGE_SPANS)
                 )
             ) from None
@@ -106,7 +106,7 @@ def check(query: Query) -> None:
 
 def _refuse_unknown(name: str, values: Sequence[str], known: Sequence[str]) -> None:
     if not set(values) <= set(known):
-        raise invalid(**{name: _("Give one of: {choices}.").format(choices=", ".join(known))})
+        raise invalid(**{name: _("Choose one of: {choices}.").format(choices=", ".join(known))})
 
 
 class EndpointRow(NamedTuple):

@@ -99,7 +99,7 @@ def normalize_group(terms: Sequence[str]) -> list[str]:
 def find_problem(group: Sequence[str]) -> str:
     """Return why these words make no group, "" if they do."""
     if len(group) < 2:
-        return _("Give at least two different words that mean the same.")
+        return _("Enter at least two different words that mean the same.")
     if len(group) > MAX_WORDS:
         return _("A group has up to {maximum} words. This one has {word_count}.").format(
             maximum=MAX_WORDS, word_count=len(group)

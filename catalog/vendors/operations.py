@@ -125,12 +125,12 @@ def _check_vendor(vendor: Vendor) -> None:
     check_name(vendor.name, 120)
     vendor.slug = slugs.parse_slug(vendor.slug)
     if len(vendor.homepage) > 500:
-        raise invalid(homepage=_("Give a web address of up to 500 characters."))
+        raise invalid(homepage=_("Enter a web address of up to 500 characters."))
     if vendor.homepage:
         try:
             URLValidator(["http", "https"])(vendor.homepage)
         except ValidationError as exc:
-            raise invalid(homepage=_("Give a web address that starts with https://.")) from exc
+            raise invalid(homepage=_("Enter a web address that starts with https://.")) from exc
 
 
 def vendor_facts(vendor: Vendor) -> dict[str, Any]:

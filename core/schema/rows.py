@@ -172,14 +172,14 @@ def read_default(row: Row) -> Any:
             try:
                 return msgspec.json.decode(text)
             except msgspec.DecodeError:
-                raise RowError("Give the value as JSON.") from None
+                raise RowError("Enter the value as JSON.") from None
     raise RowError(
         {
-            "whole": "Give a whole number, such as 10.",
-            "number": "Give a number, such as 2.5.",
+            "whole": "Enter a whole number, such as 10.",
+            "number": "Enter a number, such as 2.5.",
             "flag": "Write yes or no.",
-            "choice": "Give one of the values of the list.",
-            "date": "Give a date such as 2027-03-09.",
+            "choice": "Choose one of the values of the list.",
+            "date": "Enter a date such as 2027-03-09.",
         }[row.kind]
     )
 

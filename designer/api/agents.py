@@ -181,7 +181,7 @@ class AgentList(ListAPIView[Agent]):
     def get_queryset(self) -> QuerySet[Agent]:
         archived = self.request.query_params.get("archived", "0")
         if archived not in ("0", "1"):
-            raise invalid(archived="Give 1 for the archived agents, or 0 for the others.")
+            raise invalid(archived="Send 1 for the archived agents, or 0 for the others.")
         rows = agents_with_counts(person(self.request))
         return rows.filter(archived_at__isnull=archived == "0")
 

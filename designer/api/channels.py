@@ -63,7 +63,7 @@ class ReleaseField(serializers.Field[str, int | str, str, str]):
 
     def to_internal_value(self, data: int | str) -> str:
         if type(data) not in (int, str) or len(str(data)) > MAX_NAME_LENGTH:
-            raise serializers.ValidationError("Give a release's number, sha256:DIGEST, or a channel's name.")
+            raise serializers.ValidationError("Send a release's number, sha256:DIGEST, or a channel's name.")
         return str(data)
 
     def to_representation(self, value: str) -> str:

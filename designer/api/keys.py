@@ -135,7 +135,7 @@ class KeyDetail(GenericAPIView[ApiKey]):
         values, actor = entries, person(request)
         key = get_object_or_404(self.get_queryset(), pk=pk)
         if not values.keys() & {"calls_at_once", "environment"}:
-            raise invalid(calls_at_once="Give this or “environment”.")
+            raise invalid(calls_at_once="Send this or “environment”.")
         with transaction.atomic():
             if "environment" in values:
                 expected = values.get("expected_environment")

@@ -88,7 +88,7 @@ class PinInput(PinChange):
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         if ("tool" in values) == ("definition" in values):
-            raise serializers.ValidationError({"tool": "Give the id of a tool, or that of a definition."})
+            raise serializers.ValidationError({"tool": "Send the id of a tool, or that of a definition."})
         defined = values.pop("definition", None)
         return {"tool": defined, **values} if defined else values
 

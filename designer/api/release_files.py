@@ -116,7 +116,7 @@ class ReleaseTools(ReleaseBytesView):
     def exported(self, request: Request, slug: str, number: str, sub: str = "") -> HttpResponseBase:
         is_partial = request.query_params.get("partial", "0")
         if is_partial not in ("0", "1"):
-            message = "Give 1 to leave out the tools that the format cannot carry, or 0."
+            message = "Send 1 to leave out the tools that the format cannot carry, or 0."
             raise DomainError("invalid", message, fields={"partial": message})
         name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
         names = publishing.export_names(name, is_partial=leaves_out, sub_agent=sub)
@@ -226,7 +226,7 @@ class ReleaseTool(ReleaseBytesView):
         surface = publishing.export_names(format_, is_partial=False, sub_agent=sub)[0]
         is_fresh = request.query_params.get("fresh", "0")
         if is_fresh not in ("0", "1"):
-            raise invalid(fresh="Give 1 for the signature as it is now, or 0 for that of the release.")
+            raise invalid(fresh="Send 1 for the signature as it is now, or 0 for that of the release.")
         receipts.record_read(key_of(request), release, surface=surface, name=number)
         place = environments.choose_environment(
             release, key_of(request), request.query_params.get("environment", "")

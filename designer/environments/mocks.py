@@ -325,7 +325,7 @@ def read_assertions(agent: Agent, documents: Sequence[Mapping[str, Any]]) -> lis
     """Parse assertions. Raises DomainError if one is invalid or names a tool that the agent does not have."""
     if len(documents) > assertions.MAX_ASSERTIONS:
         raise invalid(
-            assertions=_("Give up to {max_assertions} assertions.").format(
+            assertions=_("Enter up to {max_assertions} assertions.").format(
                 max_assertions=assertions.MAX_ASSERTIONS
             )
         )

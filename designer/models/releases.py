@@ -41,7 +41,7 @@ class Release(models.Model):
     # The checks that failed and were accepted, each with `code` and `message`, and why.
     accepted = models.JSONField(default=list, db_default=[])
     reason = models.TextField(
-        _("Why publish anyway"), max_length=MAX_NOTE_LENGTH, blank=True, default="", db_default=""
+        _("Reason for publishing anyway"), max_length=MAX_NOTE_LENGTH, blank=True, default="", db_default=""
     )
     # The bindings of the default environment when it was published (designer/releases/recorded_bindings.py).
     bindings = models.JSONField(default=dict, db_default={})
@@ -68,7 +68,7 @@ class Retirement(models.Model):
 
     release = models.OneToOneField(Release, on_delete=models.PROTECT, related_name="retirement")
     reason = models.TextField(
-        _("Why"),
+        _("Reason"),
         max_length=MAX_NOTE_LENGTH,
         help_text=_("Shown on the release, in the audit trail, and in checks of builds."),
     )

@@ -480,7 +480,7 @@ def _choose_name(
             else _("Another tool of “{agent}” is called “{name}”.")
         ).format(agent=agent, name=name)
         if not alias:
-            message += " " + _("Say what this one is called:")
+            message += " " + _("Name this one:")
         message += " " + _("“{proposal}” is free.").format(proposal=proposal)
         raise NameTakenError("alias_taken" if alias else "name_taken", message, proposal)
     return name

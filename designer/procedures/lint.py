@@ -252,7 +252,7 @@ class _LintedText:
                         "input_not_supplied",
                         _("“{tool}()” needs “{input}”, and nothing before this step supplies it."),
                         _(
-                            "Say where it comes from: a step before, {item} for what the conversation has "
+                            "State where it comes from: a step before, {item} for what the conversation has "
                             "collected, or a preset in the pin."
                         ),
                         {

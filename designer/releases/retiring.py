@@ -34,14 +34,14 @@ def retire(
     """Retire the release, or change the reason or date of a retirement. Raises DomainError."""
     reason = validated_text(reason, field="reason", limit=MAX_NOTE_LENGTH)
     if not reason:
-        raise invalid(reason=_("Say why: designers read it beside the release, and builds in their check."))
+        raise invalid(reason=_("Enter a reason: designers and builds read it with the release."))
     # Moves of a channel acquire the same lock, so that none moves here in the meantime.
     agent = lock_agent(release.agent)
     row = Retirement.objects.filter(release=release).first()
     if row and row.sunset_at and sunset_at and abs(row.sunset_at - sunset_at) < FORM_PRECISION:
         sunset_at = row.sunset_at  # kept even if it is past: only the reason changes
     elif sunset_at and sunset_at <= timezone.now():
-        raise invalid(sunset_at=_("Give a moment that is still to come, or none: then it goes on answering."))
+        raise invalid(sunset_at=_("Enter a time in the future, or none: then it keeps answering."))
     if channel_rows := [row.name for row in agent.channels.filter(release=release)]:
         names = " and ".join(f"“{channel}”" for channel in channel_rows)
         message = ngettext(

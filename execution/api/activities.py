@@ -33,7 +33,7 @@ class VersionReference(Input):
 class Config(serializers.JSONField):
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
-            raise serializers.ValidationError("Give an object. docs/activities.md says what is in it.")
+            raise serializers.ValidationError("Send an object; docs/activities.md lists its members.")
         return super().to_internal_value(data)
 
 

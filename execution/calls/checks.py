@@ -34,7 +34,7 @@ class ConfirmationError(DomainError):
 
     def __init__(self, why: str) -> None:
         message = f"{why} Confirm that it shall run."
-        super().__init__("confirm_needed", message, fields={"confirm": "Say yes to run it."}, status=409)
+        super().__init__("confirm_needed", message, fields={"confirm": "Confirm to run it."}, status=409)
 
 
 def refuse_answers(asks: Sequence[StoredQuestion], answers: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ def store_example(
     examples."""
     name = name.strip()
     if reason := display_names.name_problem(name, MAX_NAME_LENGTH):
-        raise DomainError("invalid", _("Give the example another name."), fields={"name": reason})
+        raise DomainError("invalid", _("Choose another name for the example."), fields={"name": reason})
     Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
     # Users outside of a team are not told that its examples exist, so those are neither counted nor compared.
     visible = Example.objects.filter(tool=tool).visible_to(actor)

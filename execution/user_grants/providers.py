@@ -41,7 +41,7 @@ def choose(endpoint: Endpoint, *, actor: User, provider: str, credential: Creden
     """Use the client of `credential` at `provider` from now on. Raises DomainError."""
     Endpoint.objects.select_for_update().get(pk=endpoint.pk)
     if not provider.strip() or len(provider) > 500 or not provider.isprintable():
-        raise invalid(provider=_("Give the provider as the vendor names it, up to 500 characters."))
+        raise invalid(provider=_("Enter the provider as the vendor names it, up to 500 characters."))
     if credential not in choices(endpoint):
         raise invalid(credential=str(WRONG_CREDENTIAL))
     row = ProviderClient.objects.filter(endpoint=endpoint, provider=provider).first()

@@ -66,7 +66,7 @@ def set_secret(endpoint: Endpoint, *, actor: User, name: str, value: str) -> End
     Endpoint.objects.select_for_update().get(pk=endpoint.pk)
     faults = {}
     if not name.strip() or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        faults["name"] = _("Give the name by which tools ask for it, up to {maximum} characters.").format(
+        faults["name"] = _("Enter the name by which tools ask for it, up to {maximum} characters.").format(
             maximum=MAX_NAME_LENGTH
         )
     if not value.strip() or len(value) > MAX_LENGTH or "\0" in value:

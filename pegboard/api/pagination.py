@@ -35,7 +35,7 @@ class KeysetPagination(BasePagination):
             raise DomainError("invalid_cursor", sentence, fields={"cursor": sentence})
         limit = request.query_params.get("limit", str(DEFAULT_LIMIT))
         if not re.fullmatch(r"[0-9]{1,3}", limit, re.ASCII) or not 1 <= int(limit) <= MAX_LIMIT:
-            sentence = f"Give a whole number from 1 to {MAX_LIMIT}."
+            sentence = f"Send a whole number from 1 to {MAX_LIMIT}."
             raise DomainError("invalid_limit", sentence, fields={"limit": sentence})
         self.page = keyset.page(cursor, int(limit))
         return self.page.rows

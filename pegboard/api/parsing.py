@@ -13,7 +13,7 @@ TOO_DEEP = "JSON_DEPTH"
 SENTENCES = {
     "JSON_NUL": "Leave out the NUL character: no text here can hold it.",
     "JSON_SURROGATE": "Leave out the half of a surrogate pair: alone it is no character.",
-    "JSON_NUMBER": "Give a number that is not too large.",
+    "JSON_NUMBER": "Send a number that is not too large.",
 }
 
 

@@ -49,7 +49,7 @@ class ConfigurationField(serializers.Field[Any, Any, Any, Any]):
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) or (isinstance(data, str) and 0 < len(data) <= 80):
             return data
-        raise serializers.ValidationError("Give the name of a configuration, or an object of values.")
+        raise serializers.ValidationError("Send the name of a configuration, or an object of values.")
 
     def to_representation(self, value: Any) -> Any:
         return value
@@ -210,7 +210,7 @@ def build_call_request(
     """Build the request of a call. Raises DomainError for two ids, and for an unknown format."""
     ids = {client_call_id(str(options[name])) for name in ("idempotency_key", "id") if options.get(name)}
     if len(ids) > 1:
-        raise invalid(idempotency_key="Give this or “id”; the two name different calls.")
+        raise invalid(idempotency_key="Send this or “id”; the two name different calls.")
     user = options.get("on_behalf_of")
     on_behalf_of = OnBehalfOf(user["id"], options.get("resume_when_granted", False)) if user else None
     return CallRequest(

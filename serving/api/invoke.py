@@ -54,7 +54,7 @@ def _with_header_key(options: dict[str, Any], request: Request) -> dict[str, Any
     if len(name) > MAX_NAME_LENGTH:
         raise invalid(**{"Idempotency-Key": f"has at most {MAX_NAME_LENGTH} characters"})
     if options.get("idempotency_key", name) != name:
-        raise invalid(idempotency_key="Give this or the header; the two name different calls.")
+        raise invalid(idempotency_key="Send this or the header; the two name different calls.")
     return {**options, "idempotency_key": name}
 
 

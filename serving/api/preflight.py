@@ -78,7 +78,7 @@ class ReleasePreflight(GenericAPIView[Release]):
         release = find_release(request, slug, number)
         user = request.headers.get(USER_HEADER, "")
         if len(user) > MAX_USER_LENGTH:
-            raise invalid(on_behalf_of=f"Give a name of at most {MAX_USER_LENGTH} characters.")
+            raise invalid(on_behalf_of=f"Send a name of at most {MAX_USER_LENGTH} characters.")
         place = environments.choose_environment(
             release, key_of(request), request.query_params.get("environment", "")
         )

@@ -36,7 +36,7 @@ def test_hidden_character_is_named(character):
 
 @pytest.mark.parametrize("name", ["", "  ", "\u200d", " \u200c ", "a" * 101])
 def test_nothing_to_read_is_no_name(name):
-    assert display_names.name_problem(name, 100) == "Give a name of up to 100 characters."
+    assert display_names.name_problem(name, 100) == "Enter a name of up to 100 characters."
 
 
 @pytest.mark.django_db

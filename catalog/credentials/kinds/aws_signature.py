@@ -28,14 +28,14 @@ class AwsSignature(Kind):
             max_length=128,
             is_required=True,
             pattern="[A-Z0-9]{16,128}",
-            problem=_("Give the access key ID, such as AKIAIOSFODNN7EXAMPLE."),
+            problem=_("Enter the access key ID, such as AKIAIOSFODNN7EXAMPLE."),
         ),
         Detail(
             "region",
             _("Region"),
             is_required=True,
             pattern=_PLACE,
-            problem=_("Give the region, such as eu-central-1."),
+            problem=_("Enter the region, such as eu-central-1."),
         ),
         Detail(
             "service",
@@ -44,7 +44,7 @@ class AwsSignature(Kind):
             initial="execute-api",
             is_required=True,
             pattern=_PLACE,
-            problem=_("Give the name of the service, such as execute-api."),
+            problem=_("Enter the name of the service, such as execute-api."),
         ),
     )
 

@@ -19,7 +19,7 @@ from core.errors import invalid
 from core.outbound.request import OutgoingRequest
 from core.outbound.sockets import ClientCertificate
 
-TOO_LONG = gettext_lazy("Give up to 200 characters on one line.")
+TOO_LONG = gettext_lazy("Enter up to 200 characters on one line.")
 
 
 @dataclass(frozen=True, slots=True)

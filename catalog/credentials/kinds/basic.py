@@ -16,7 +16,7 @@ class Password(Kind):
             _("User name"),
             is_required=True,
             pattern="[^:]+",
-            problem=_("Give the user name, without a colon."),
+            problem=_("Enter the user name, without a colon."),
         ),
     )
 

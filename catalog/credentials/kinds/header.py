@@ -18,7 +18,7 @@ class HeaderKey(Kind):
             max_length=64,
             is_required=True,
             pattern=rf"(?i:(?!(?:{_SET_BY_HTTP})\Z))[A-Za-z0-9!#$%&'*+.^_`|~-]{{1,64}}",
-            problem=_("Give the name of one request header, such as X-Api-Key."),
+            problem=_("Enter the name of one request header, such as X-Api-Key."),
         ),
     )
 

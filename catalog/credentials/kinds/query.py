@@ -19,7 +19,7 @@ class QueryKey(Kind):
             max_length=64,
             is_required=True,
             pattern=r"[A-Za-z0-9._~\[\]$-]{1,64}",
-            problem=_("Give the name of one query parameter, such as api_key."),
+            problem=_("Enter the name of one query parameter, such as api_key."),
         ),
     )
 

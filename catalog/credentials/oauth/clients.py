@@ -113,15 +113,15 @@ def check(grant: Grant) -> None:
     for name, max_length in MAX_LENGTHS.items():
         text = getattr(grant, name)
         if len(text) > max_length or not _PRINTABLE.fullmatch(text):
-            faults[name] = _("Give up to {maximum} plain characters on one line.").format(
+            faults[name] = _("Enter up to {maximum} plain characters on one line.").format(
                 maximum=number_format(max_length, force_grouping=True)
             )
     if not grant.client_id:
-        faults["client_id"] = _("Give the client id that the vendor issued.")
+        faults["client_id"] = _("Enter the client id that the vendor issued.")
     if grant.scope and not _SCOPE.fullmatch(grant.scope):
-        faults["scope"] = _("Give the scopes with spaces between them.")
+        faults["scope"] = _("Enter the scopes with spaces between them.")
     if grant.resource and not _RESOURCE.fullmatch(grant.resource):
-        faults["resource"] = _("Give a whole address without #, or nothing.")
+        faults["resource"] = _("Enter a whole address without #, or nothing.")
     faults |= _faulty_addresses(grant) | _faulty_choices(grant)
     if reason := _faulty_parameters(grant.parameters):
         faults["parameters"] = reason
@@ -255,7 +255,7 @@ def _faulty_addresses(grant: Grant) -> dict[str, str]:
 def why_no_address(address: str) -> str:
     # It may contain a query (RFC 6749 section 3), but no fragment.
     if not address:
-        return _("Give this address; the vendor's documentation names it.")
+        return _("Enter this address; the vendor's documentation names it.")
     bare, _unused, query = address.partition("?")
     try:
         check_url(bare, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
@@ -282,15 +282,15 @@ def _faulty_choices(grant: Grant) -> dict[str, str]:
             "A client without a secret cannot ask for itself. Choose another way."
         )
     if type(grant.states_issuer) is not bool:
-        faults["states_issuer"] = _("Say yes or no.")
+        faults["states_issuer"] = _("Choose yes or no.")
     elif grant.states_issuer and not grant.issuer:
-        faults["issuer"] = _("Give the issuer that the server names.")
+        faults["issuer"] = _("Enter the issuer that the server names.")
     return faults
 
 
 def _faulty_parameters(parameters: object) -> str:
     if not isinstance(parameters, dict) or len(parameters) > MAX_PARAMETERS:
-        return _("Give up to {maximum} names with their values.").format(maximum=MAX_PARAMETERS)
+        return _("Enter up to {maximum} names with their values.").format(maximum=MAX_PARAMETERS)
     for name, value in parameters.items():
         if not grant_requests.PARAMETER_NAME.fullmatch(name):
             return _("Names are made of letters, digits and . _ ~ - (up to 64).")

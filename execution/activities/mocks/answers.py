@@ -100,7 +100,7 @@ def check(config: Mapping[str, Any], signature: Signature | None) -> dict[str, A
             try:
                 made_up(mock, signature, {"": number})
             except UnmetSchemaError as error:
-                advice = Wording(_("Give an example without arguments, which answers every call."))
+                advice = Wording(_("Add an example without arguments, which answers every call."))
                 message = join_sentences((error.why, advice))
                 raise DomainError("mock_schema_unmet", message, fields={"examples": message}) from None
     return stored

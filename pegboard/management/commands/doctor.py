@@ -15,7 +15,7 @@ USUAL = DoctorLimits()
 
 class Command(BaseCommand):
     help = (
-        "Say what is wrong with this installation, why it matters and what to do. "
+        "Print what is wrong with this installation, why it matters and what to do. "
         "Ends with status 1 if anything is."
     )
     # Django's checks need a database, and this command also reports that there is none.

@@ -33,7 +33,7 @@ class Command(BaseCommand):
             username = username or ask_for_text("Signs in as: ")
             password = ask_for_password()
         if not username:
-            raise CommandError("Say who it is: --username NAME.")
+            raise CommandError("Name the user: --username NAME.")
         try:
             user = users.add_user(
                 actor=None,

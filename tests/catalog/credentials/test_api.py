@@ -270,8 +270,8 @@ REGISTERS = {"registration_url": "https://auth.acme.example/register"}
     ("fields", "expected_start"),
     [
         ({"kind": "oauth_client"}, "Only a credential that a person signs in for registers itself."),
-        ({"secret": "s3cret-key"}, "Give either a client that you have, or the address to register at."),
-        ({"client": {"client_id": "ours"}}, "Give either a client that you have"),
+        ({"secret": "s3cret-key"}, "Send either a client that you have, or the address to register at."),
+        ({"client": {"client_id": "ours"}}, "Send either a client that you have"),
     ],
 )
 def test_what_would_be_lost_in_registering_is_refused_before_a_server_is_asked(

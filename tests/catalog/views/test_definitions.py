@@ -144,7 +144,7 @@ def test_what_is_wrong_is_said_where_it_was_typed(client):
     page_text = text_of(reply)
     for sentence in (
         "belongs to the Tool System",
-        "Give a whole number, such as 10.",
+        "Enter a whole number, such as 10.",
         "Enter a name, or clear the whole row.",
         "List the values, one on a line.",
     ):

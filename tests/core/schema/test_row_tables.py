@@ -159,16 +159,16 @@ def test_an_entered_default_is_read(kind, text, value):
 @pytest.mark.parametrize(
     ("kind", "texts", "message"),
     [
-        ("whole", ["", "1.5", "a", "1234567890123456", "--1"], "Give a whole number, such as 10."),
+        ("whole", ["", "1.5", "a", "1234567890123456", "--1"], "Enter a whole number, such as 10."),
         (
             "number",
             ["", ".5", "1.", "1e3", "1234567890123456", "1.1234567890123456"],
-            "Give a number, such as 2.5.",
+            "Enter a number, such as 2.5.",
         ),
         ("flag", ["", "y", "1"], "Write yes or no."),
-        ("choice", ["", "b"], "Give one of the values of the list."),
-        ("date", ["", "2027-3-9", "2027-03-09T", "09.03.2027"], "Give a date such as 2027-03-09."),
-        ("other", ["", "{", "a"], "Give the value as JSON."),
+        ("choice", ["", "b"], "Choose one of the values of the list."),
+        ("date", ["", "2027-3-9", "2027-03-09T", "09.03.2027"], "Enter a date such as 2027-03-09."),
+        ("other", ["", "{", "a"], "Enter the value as JSON."),
     ],
 )
 def test_a_default_of_another_kind_is_refused(kind, texts, message):

@@ -104,7 +104,7 @@ def test_the_page_of_a_tool_proposes_in_the_field_and_takes_it_with_the_next_pre
     response = page.post(f"/tools/{tool.pk}/pin/", payload)
 
     assert re.search(rf'name="alias" value="{FREE}"', response.content.decode())
-    assert "Say what this one is called" in text_of(response)
+    assert "Name this one" in text_of(response)
     assert response.context["form"]["agent"].value() == "desk"
     page.post(f"/tools/{tool.pk}/pin/", payload | {"alias": FREE})
     assert names_of(desk) == {"get_store_hours", FREE}
