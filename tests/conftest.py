@@ -18,7 +18,7 @@ from whitenoise.responders import StaticFile
 
 from core import redis_client
 from pegboard.local.embedded import Embedded
-from tests import emptying, migrating, module_data, one_door, slowest_files
+from tests import emptying, forked_python, migrating, module_data, one_door, slowest_files
 from tests.vendor import Vendor, serving, tools
 
 # Half of what Hypothesis tries by itself: each run tries others.
@@ -83,6 +83,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    forked_python.stop()
     if report := os.environ.pop(one_door.REPORT, ""):
         Path(report).unlink(missing_ok=True)
     if process := config.stash.get(MIGRATING, None):

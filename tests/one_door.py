@@ -41,6 +41,7 @@ MAIL_SERVER = {("core/mail_backend.py", "open")}
 CLIENT = {("pegboard/client.py", "request_bytes")}
 OTHER_SIDE = ("tests/", "demo/", "benchmarks/")
 NOT_OURS = (".venv/", ".data/", ".cache/")
+NOT_ASKING = {"tests/one_door.py", "tests/children/sitecustomize.py", "tests/forked_python.py"}
 # The code on a child process's command line was written by a test.
 COMMAND_LINE = "<string>"
 # Of a plug-in that pytest asks by itself.
@@ -140,7 +141,7 @@ def _asker(frame: FrameType | None) -> tuple[str, str]:
             return COMMAND_LINE, ""
         if path.startswith(ROOT) and not path.startswith(NOT_OURS, len(ROOT)):
             inside = path[len(ROOT) :].replace(os.sep, "/")
-            if inside not in ("tests/one_door.py", "tests/children/sitecustomize.py"):
+            if inside not in NOT_ASKING:
                 return inside, frame.f_code.co_name
         is_runner |= f"{os.sep}_pytest{os.sep}" in path
         frame = frame.f_back

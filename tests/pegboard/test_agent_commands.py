@@ -2,10 +2,7 @@
 
 import io
 import json
-import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -19,9 +16,8 @@ from designer.releases import publishing
 from pegboard import client
 from people import teams
 from people.models import AuditEntry, Role
+from tests import forked_python
 from tests.factories import make_agent, make_pin, make_signature, make_tool, make_user
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -147,8 +143,7 @@ def test_a_process_ends_with_the_status(process_environment):
     make_agent(slug="desk", name="Desk")
 
     def manage(*arguments):
-        command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), *arguments]
-        return subprocess.run(command, env=process_environment, capture_output=True, text=True, timeout=120)
+        return forked_python.run("manage.py", *arguments, env=process_environment)
 
     done = manage("publish", "desk", "--as", "bob")
     assert (done.returncode, done.stderr.strip()) == (1, "“Desk” has no tools. Pin one, then publish.")

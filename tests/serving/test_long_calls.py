@@ -1,8 +1,6 @@
 """Calls without waiting: a worker runs them, and callers are notified of the end."""
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from designer.models import Agent
 from execution.calls import events, lease, queue, remote_runs
 from execution.tasks import perform_call
 from people.models import AuditEntry
+from tests import forked_python
 from tests.acp_runs import Runs
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 from tests.serving.test_calls import ANSWER, GIVEN, desk_with, owner, runtime, url
@@ -118,9 +117,7 @@ def test_an_end_is_heard_by_those_who_wait_for_it(client, runs, monkeypatch):
 def test_a_run_whose_worker_was_killed_goes_on_with_the_next(client, runs, process_environment, point):
     call = begin_call(client)
     crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
-    worker = subprocess.run(
-        [sys.executable, "-c", PERFORM, str(call)], env=process_environment | crash, check=False
-    )
+    worker = forked_python.run("-c", PERFORM, str(call), env=process_environment | crash)
     assert worker.returncode == -signal.SIGKILL
     assert Call.objects.get().remote_run == ("" if point == "run-begun" else next(iter(runs.started)))
     runs.end({"Sky now": "fair"})
@@ -138,9 +135,7 @@ def test_a_call_whose_worker_was_killed_is_a_doubt_where_no_run_is_kept(owner, p
         client = runtime(owner, agent)
         call = begin_call(client)
         crash = {"CRASHPOINT": "call-answered", "DEBUG_CRASH": "1"}
-        subprocess.run(
-            [sys.executable, "-c", PERFORM, str(call)], env=process_environment | crash, check=False
-        )
+        forked_python.run("-c", PERFORM, str(call), env=process_environment | crash)
         let_go(call)
         queue.sweep()
         perform_call(call)

@@ -1,8 +1,6 @@
 """Threads of ACP agents: a runtime begins one, and what a run leaves there the next one finds."""
 
 import signal
-import subprocess
-import sys
 import uuid
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +18,7 @@ from execution.calls import call_keys, queue, remote_runs
 from execution.tasks import forget_threads, perform_call
 from execution.threads import threads
 from people.models import AuditEntry, Role
+from tests import forked_python
 from tests.acp_runs import Runs
 from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor, json_reply
@@ -319,9 +318,7 @@ def test_a_run_on_a_thread_outlives_its_worker(client, runs, process_environment
     thread = begin_thread(client)
     call = client.post(url(), GIVEN | {"mode": "async", "thread": thread}).json()["call"]
     crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
-    worker = subprocess.run(
-        [sys.executable, "-c", PERFORM, str(call)], env=process_environment | crash, check=False
-    )
+    worker = forked_python.run("-c", PERFORM, str(call), env=process_environment | crash)
     assert worker.returncode == -signal.SIGKILL
     let_go(call)
     queue.sweep()

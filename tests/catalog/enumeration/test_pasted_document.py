@@ -1,20 +1,17 @@
 """An OpenAPI document that is saved by one process and read by another, as a worker reads it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from catalog.models import Run, Tool
 from catalog.vendors import operations as vendor_operations
 from people.models import Role
+from tests import forked_python
 from tests.factories import make_user, make_vendor
 from tests.protocols.openapi.documents import document, operation
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-ENUMERATE = [sys.executable, "manage.py", "enumerate"]
 
 
 def test_another_process_reads_a_pasted_document_as_often_as_it_is_asked(process_environment):
@@ -29,7 +26,7 @@ def test_another_process_reads_a_pasted_document_as_often_as_it_is_asked(process
     Run.objects.all().delete()
 
     for _ in range(2):
-        subprocess.run([*ENUMERATE, str(endpoint.pk)], env=process_environment, check=False)
+        forked_python.run("manage.py", "enumerate", str(endpoint.pk), env=process_environment)
 
     runs = Run.objects.order_by("pk").values_list("status", "error_code")
     assert list(runs) == [("succeeded", "")] * 2

@@ -35,6 +35,7 @@ from catalog.notifications.models import (
 from core import redis_client, wakes
 from core.stored_sentences import translate_sentence
 from people.models import AuditEntry, Role
+from tests import forked_python
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import signed_in, wear_out
 from tests.catalog.notifications.conftest import reader
@@ -497,14 +498,8 @@ SEND = {
 
 
 def die(point: str, argument: str, environment: dict[str, str]) -> int:
-    process = subprocess.run(
-        [sys.executable, "-c", SEND[point], argument],
-        env={**environment, "CRASHPOINT": point, "DEBUG_CRASH": "1"},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    return process.returncode
+    crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
+    return forked_python.run("-c", SEND[point], argument, env=environment | crash).returncode
 
 
 @with_threads

@@ -1,8 +1,6 @@
 """Activities whose process dies or whose call is cancelled: no step runs twice, and none continues alone."""
 
 import signal
-import subprocess
-import sys
 import threading
 from datetime import timedelta
 
@@ -14,6 +12,7 @@ from catalog.models import Call, ToolVersion
 from catalog.models.calls import Mode
 from execution.calls import cancellation, invocation, queue, requesting
 from people.models import Role
+from tests import forked_python
 from tests.execution.activities.test_steps import FAIR, FOUND, composite, two_steps
 from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor, Line, Request, in_turn
@@ -43,9 +42,7 @@ def test_a_worker_that_dies_between_two_steps_leaves_a_doubt_and_sends_nothing_t
     with HostileVendor(in_turn(FOUND, FAIR)) as vendor:
         call = ask_for(*two_steps(vendor.url))
         crash = {"CRASHPOINT": "step-made", "DEBUG_CRASH": "1"}
-        worker = subprocess.run(
-            [sys.executable, "-c", PERFORM, str(call.pk)], env=process_environment | crash, check=False
-        )
+        worker = forked_python.run("-c", PERFORM, str(call.pk), env=process_environment | crash)
         invocation.perform_due_calls()
         assert Call.objects.get(pk=call.pk).status == "running"
         Call.objects.filter(pk=call.pk).update(gives_up_at=timezone.now() - timedelta(seconds=1))

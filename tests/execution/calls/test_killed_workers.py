@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -25,6 +23,7 @@ from execution.tasks import perform_call
 from pegboard.celery import app
 from people import api_keys
 from people.models import KeyScope, Role
+from tests import forked_python
 from tests.catalog.credentials.test_credentials import broker_values, database_rows
 from tests.factories import make_endpoint, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply
@@ -61,9 +60,7 @@ def test_a_worker_that_dies_leaves_a_doubt_and_sends_nothing_twice(process_envir
     with HostileVendor(ANSWER) as vendor:
         call = ask_for(vendor.url)
         crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
-        worker = subprocess.run(
-            [sys.executable, "-c", PERFORM, str(call.pk)], env=process_environment | crash, check=False
-        )
+        worker = forked_python.run("-c", PERFORM, str(call.pk), env=process_environment | crash)
         perform_call(call.pk)
         assert Call.objects.get().status == "running"
         let_it_pass(call)
@@ -87,8 +84,8 @@ def test_a_process_that_dies_at_the_call_it_was_asked_for_leaves_one_doubt(
             make_user(Role.DESIGNER),
         )
         crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
-        command = [sys.executable, "-c", CALL_NOW, str(tool.current_id), str(user.pk)]
-        process = subprocess.run(command, env=process_environment | crash, check=False)
+        command = ["-c", CALL_NOW, str(tool.current_id), str(user.pk)]
+        process = forked_python.run(*command, env=process_environment | crash)
         call = Call.objects.get()
         assert (call.status, call.sent_at, messages_about(call)) == ("running", None, [])
         perform_call(call.pk)

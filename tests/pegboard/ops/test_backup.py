@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -25,6 +24,7 @@ from pegboard.ops.backup_files import name_at
 from pegboard.ops.doctor.trial_restore import RestoreComparison, compare
 from people import api_keys
 from people.models import Role
+from tests import forked_python
 from tests.factories import make_agent, make_tool, make_user
 from tests.vendor import Vendor, serving, tools
 
@@ -46,9 +46,7 @@ print(json.dumps({"run": run.error_code or run.status, "tools": Tool.objects.cou
 
 
 def manage(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "manage.py", *command], env=environment, capture_output=True, text=True, timeout=120
-    )
+    return forked_python.run("manage.py", *command, env=environment)
 
 
 @pytest.fixture
@@ -93,9 +91,7 @@ def test_a_backup_restores_into_a_product_that_works(process_environment, elsewh
         assert "the audit trail is whole" in done.stdout
         vendor.listed = tools(6)
         vendor.headers.clear()
-        looked = subprocess.run(
-            [sys.executable, "-c", LOOK], env=elsewhere, capture_output=True, text=True, timeout=120
-        )
+        looked = forked_python.run("-c", LOOK, env=elsewhere)
         assert looked.returncode == 0, looked.stderr
     facts = json.loads(looked.stdout.splitlines()[-1])
     assert (facts["run"], facts["tools"], facts["added"]) == ("succeeded", 6, 1)
@@ -142,9 +138,8 @@ def published(db):
 def next_number(environment):
     ask = "import django; django.setup(); from designer.models import Agent\n"
     ask += "from designer.releases import composition; print(composition.next_number(Agent.objects.get()))"
-    done = subprocess.run(
-        [sys.executable, "-c", ask], env=environment, capture_output=True, text=True, timeout=60, check=True
-    )
+    done = forked_python.run("-c", ask, env=environment)
+    assert done.returncode == 0, done.stderr
     return int(done.stdout.splitlines()[-1])
 
 
@@ -268,13 +263,7 @@ def test_doctor_says_which_role_may_try_a_restore(process_environment, tmp_path)
                 "from pegboard.ops.doctor.trial_restore import try_restore\n"
                 f"(trouble,) = try_restore(Path({str(backup)!r})).troubles; print(trouble.act)"
             )
-            done = subprocess.run(
-                [sys.executable, "-c", script],
-                env={**process_environment, "DATABASE_URL": url},
-                capture_output=True,
-                text=True,
-                timeout=60,
-            )
+            done = forked_python.run("-c", script, env={**process_environment, "DATABASE_URL": url})
         finally:
             owner.execute(f"DROP ROLE {role}")
     assert "CREATEDB" in done.stdout, done.stderr

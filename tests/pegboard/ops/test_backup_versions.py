@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from pegboard.local.embedded import Embedded, packaged_programs
 from pegboard.ops.backup_files import BackupError, BackupFile, major_version, read_backup_file
 from pegboard.ops.client_programs import ClientPrograms, RestorePlan, choose_pg_dump, plan_restore
+from tests import forked_python
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 
@@ -100,9 +100,7 @@ def manage(url, *command, **variables):
         "DJANGO_SETTINGS_MODULE": "pegboard.settings",
         **variables,
     }
-    return subprocess.run(
-        [sys.executable, "manage.py", *command], env=environment, capture_output=True, text=True, timeout=200
-    )
+    return forked_python.run("manage.py", *command, env=environment, timeout=200)
 
 
 @contextmanager
