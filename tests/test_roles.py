@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from django.conf import settings
 from django.http import HttpResponse
 from django.test import Client
 from django.test.client import ClientHandler
@@ -18,6 +20,7 @@ from people import api_keys
 from people.models import KeyScope, Role
 from people.permissions import needed_role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user
+from tests.module_data import module_data
 
 TABLE = Path(__file__).with_name("roles.txt")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -71,11 +74,13 @@ def _sample(pattern: object) -> str:
     return re.sub(r"\(\?P<\w+>[^)]*\)", "x", str(pattern)).lstrip("^").rstrip("$").replace("\\Z", "")
 
 
+@cache
 def table() -> dict[str, dict[str, str]]:
     """The role of each cell; the scope of a cell is in `scopes`."""
     return {name: {m: cell.partition("/")[0] for m, cell in row.items()} for name, row in cells().items()}
 
 
+@cache
 def cells() -> dict[str, dict[str, str]]:
     lines = [line.split() for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
     return {name: dict(zip(METHODS, row, strict=True)) for name, *row in lines}
@@ -94,16 +99,37 @@ def handler() -> ClientHandler:
     return Client().handler
 
 
+@module_data
+def session_keys() -> dict[str, str]:
+    """The session of a user of each role."""
+    clients_by_role = {role: Client() for role in ACTORS[1:]}
+    for role, client in clients_by_role.items():
+        client.force_login(make_user(role))
+    return {role: client.session.session_key for role, client in clients_by_role.items()}
+
+
+@module_data
+def api_keys_by_scope() -> dict[str, str]:
+    """Keys of an administrator, so that the role is never the obstacle."""
+    owner = make_user(Role.ADMIN)
+    return {
+        scope: api_keys.issue(
+            owner, actor=None, name=scope, scopes=[scope], is_narrowed=scope == KeyScope.INVOKE
+        )[1]
+        for scope in KeyScope.values
+    }
+
+
 Answers = dict[tuple[str, str], HttpResponse]
 
 
-def ask_everything(path: str, handler: ClientHandler) -> Answers:
+def ask_everything(path: str, handler: ClientHandler, session_keys: dict[str, str]) -> Answers:
     answers = {}
     for actor in ACTORS:
         client = Client()
         client.handler = handler
         if actor != "stranger":
-            client.force_login(make_user(actor))
+            client.cookies[settings.SESSION_COOKIE_NAME] = session_keys[actor]
         for method in METHODS:
             answers[actor, method] = client.generic(method, path, b"{}", content_type="application/json")
     return answers
@@ -117,7 +143,7 @@ def is_refused(answer: HttpResponse) -> bool:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("own_limits")
 @pytest.mark.parametrize("route", routes(), ids=lambda route: route.path)
-def test_only_the_roles_of_the_table_get_through(route, handler):
+def test_only_the_roles_of_the_table_get_through(route, handler, session_keys):
     cells = table().get(route.name)
     assert cells, (
         f"Nobody has decided who may use {route.path}. Add a line '{route.name}' to tests/roles.txt with "
@@ -125,7 +151,7 @@ def test_only_the_roles_of_the_table_get_through(route, handler):
     )
     wrong = [
         f"{actor} {method} {route.path}: {answer.status_code}, but the table says {cells[method]}"
-        for (actor, method), answer in ask_everything(route.path, handler).items()
+        for (actor, method), answer in ask_everything(route.path, handler, session_keys).items()
         if not _keeps_to(cells[method], actor, answer)
     ]
     assert not wrong, "\n".join(wrong)
@@ -141,12 +167,11 @@ def _keeps_to(cell: str, actor: str, answer: HttpResponse) -> bool:
     return is_refused(answer) and (actor == "stranger" or answer.status_code == 403)
 
 
-def answers_to_keys(path: str, methods: list[str], handler: ClientHandler) -> Answers:
-    """Keys of an administrator, so that the role is never the obstacle."""
-    owner, answers = make_user(Role.ADMIN), {}
-    for scope in KeyScope.values:
-        is_narrowed = scope == KeyScope.INVOKE
-        _, plain = api_keys.issue(owner, actor=None, name=scope, scopes=[scope], is_narrowed=is_narrowed)
+def answers_to_keys(
+    path: str, methods: list[str], handler: ClientHandler, api_keys_by_scope: dict[str, str]
+) -> Answers:
+    answers = {}
+    for scope, plain in api_keys_by_scope.items():
         client = Client(headers={"Authorization": f"Bearer {plain}"})
         client.handler = handler
         for method in methods:
@@ -158,10 +183,11 @@ def answers_to_keys(path: str, methods: list[str], handler: ClientHandler) -> An
 @pytest.mark.parametrize(
     "route", [route for route in routes() if hasattr(route.view, "cls")], ids=lambda route: route.path
 )
-def test_only_the_scopes_of_the_table_get_through(route, handler):
+def test_only_the_scopes_of_the_table_get_through(route, handler, api_keys_by_scope):
     row = {method: cell for method, cell in cells()[route.name].items() if cell not in ("-", "public")}
     wrong = []
-    for (scope, method), answer in answers_to_keys(route.path, list(row), handler).items():
+    answers = answers_to_keys(route.path, list(row), handler, api_keys_by_scope)
+    for (scope, method), answer in answers.items():
         is_allowed = scope in scopes(method, row[method])
         if is_allowed and (is_refused(answer) or answer.status_code >= 500):
             wrong.append(f"{method} is refused to the scope {scope}: {answer.status_code}")
@@ -213,13 +239,13 @@ def test_cell_of_the_table_has_a_narrowest_scope(cell):
 def test_route_that_nobody_decided_on_fails(handler, monkeypatch):
     monkeypatch.setattr("tests.test_roles.table", dict)
     with pytest.raises(AssertionError, match="Nobody has decided who may use /"):
-        test_only_the_roles_of_the_table_get_through(routes()[0], handler)
+        test_only_the_roles_of_the_table_get_through(routes()[0], handler, {})
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("route", routes("admin"), ids=lambda route: route.path)
-def test_djangos_admin_is_closed_to_everybody_but_administrators(route, handler):
-    answers = ask_everything(route.path, handler)
+def test_djangos_admin_is_closed_to_everybody_but_administrators(route, handler, session_keys):
+    answers = ask_everything(route.path, handler, session_keys)
     assert not [
         f"{actor} {method}: {answer.status_code}"
         for (actor, method), answer in answers.items()
