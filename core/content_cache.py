@@ -91,7 +91,7 @@ class ContentCache(Generic[Result]):
 
 class SchemaCache(Generic[Result]):
     """The schemas that one function writes, each with another result. A schema is stored as JSON text, which
-    takes less memory, so each caller gets a copy of its own.
+    takes less memory, so each later caller gets a copy of its own.
     """
 
     def __init__(self, size: int) -> None:
@@ -101,13 +101,15 @@ class SchemaCache(Generic[Result]):
         self, key: Hashable, evaluate: Callable[[], tuple[dict[str, Any], Result]]
     ) -> tuple[dict[str, Any], Result]:
         """Return the cached schema and result, or evaluate them, as `ContentCache.get` does."""
+        evaluated: list[dict[str, Any]] = []
 
         def evaluate_as_text() -> tuple[bytes, Result]:
             schema, result = evaluate()
+            evaluated.append(schema)
             return msgspec.json.encode(schema), result
 
         text, result = self._texts.get(key, evaluate_as_text)
-        return msgspec.json.decode(text), result
+        return evaluated[0] if evaluated else msgspec.json.decode(text), result
 
 
 class ObjectCache(Generic[Result]):

@@ -45,6 +45,10 @@ CASES: dict[str, dict[str, Any]] = {
         "type": "object",
         "allOf": [{"properties": {f"p{n}": TEXT}} for n in range(3000)],
     },
+    "a wide allOf": {
+        "type": "object",
+        "allOf": [{"properties": {f"p{n}": TEXT}} for n in range(6000)],
+    },
     "many bounds of one text": _input({"allOf": [TEXT | {"minLength": n} for n in range(3000)]}),
     "parts of different types": _input(
         {"allOf": [{"type": "string" if n % 2 else "integer"} for n in range(3000)]}

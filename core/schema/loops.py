@@ -14,10 +14,11 @@ from core.schema.dialects import Dialect, dialect_of
 from core.schema.references import References, UnresolvedReferenceError
 
 Step = Callable[[dict[str, Any]], Iterator[Any]]
+_REFERENCES = frozenset(subschemas.REFERENCES)
 
 
 def has_references(document: Any) -> bool:
-    return any(keyword in schema for schema in subschemas.walk(document) for keyword in subschemas.REFERENCES)
+    return not all(map(_REFERENCES.isdisjoint, subschemas.walk(document)))
 
 
 def is_pointer(reference: str) -> bool:

@@ -54,25 +54,26 @@ class WrittenOutputs(NamedTuple):
 
 
 # A format writes a tool when its remarks are found, when it is exported and when its arguments are mapped.
-_written: SchemaCache[WrittenInputs] = SchemaCache(size=50)
+# Members of `WrittenInputs` from `below` on: a cached tool would be counted and stored with each format.
+_written: SchemaCache[tuple[Any, ...]] = SchemaCache(size=50)
 
 
 def write(tool: Effective, contract: Contract) -> WrittenInputs:
     """Write the inputs as an object that the target accepts, as far as that is possible."""
+    reserved = contract.rule("reserved_name")
+    shown_tool = _renamed(tool, reserved.prefix) if reserved else tool
 
-    def write_once() -> tuple[dict[str, Any], WrittenInputs]:
-        written = _write(tool, contract)
-        return written.schema, written._replace(schema={})
+    def write_once() -> tuple[dict[str, Any], tuple[Any, ...]]:
+        written = _write(shown_tool, contract)
+        return written.schema, written[2:]
 
     if is_plain(tool):
-        return _write(tool, contract)
-    input_schema, written = _written.get((digest_once(tool), digest(contract)), write_once)
-    return written._replace(schema=input_schema)
+        return _write(shown_tool, contract)
+    input_schema, others = _written.get((digest_once(tool), digest(contract)), write_once)
+    return WrittenInputs(shown_tool, input_schema, *others)
 
 
 def _write(tool: Effective, contract: Contract) -> WrittenInputs:
-    if reserved := contract.rule("reserved_name"):
-        tool = _renamed(tool, reserved.prefix)
     input_schema, below, is_cut, keywords = schema.of_inputs(tool), "", False, frozenset[str]()
     if not is_plain(tool):
         if contract.refuses_references or contract.keywords_at_top() & set(subschemas.REFERENCES):
@@ -101,6 +102,8 @@ _without_references: SchemaCache[bool] = SchemaCache(size=20)
 def _resolve_references(input_schema: dict[str, Any], *, is_inlined: bool) -> tuple[dict[str, Any], bool]:
     """Return the schema without references at its top, or without any, and whether a part accepts anything
     in place of a reference."""
+    if not is_inlined and not loops.has_references(input_schema):
+        return input_schema, False
 
     def resolve() -> tuple[dict[str, Any], bool]:
         # Few providers read an anchor, and none a reference at the top.

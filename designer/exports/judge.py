@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from core.content_cache import ContentCache, digest
+import msgspec
+
+from core.content_cache import ContentCache
 from core.schema import loops, regex_dialects, spelling, subschemas, validation
 from designer.exports.contracts import Contract, Rule, Subset
 
@@ -22,11 +24,11 @@ class BrokenRule(NamedTuple):
 
 def broken_rules(schema: Mapping[str, Any], contract: Contract) -> list[BrokenRule]:
     """Return what the target refuses of an input or output schema, each rule once."""
-    schema_digest = digest(schema)
+    text = msgspec.json.encode(schema)
     return [
         BrokenRule(rule, what)
         for rule in contract.rules
-        if rule.refuses in _FINDERS and (what := _find_breach(schema, schema_digest, rule))
+        if rule.refuses in _FINDERS and (what := _find_breach(schema, text, rule))
     ]
 
 
@@ -34,15 +36,18 @@ def broken_rules(schema: Mapping[str, Any], contract: Contract) -> list[BrokenRu
 _breaches: ContentCache[str] = ContentCache()
 
 
-def _find_breach(schema: Mapping[str, Any], schema_digest: bytes, rule: Rule) -> str:
-    """Return how the schema breaks the rule, "" where it does not."""
-    key = hashlib.sha256(schema_digest + repr(criteria_of(rule)).encode()).digest()
+def _find_breach(schema: Mapping[str, Any], text: bytes, rule: Rule) -> str:
+    """Return how the schema breaks the rule, "" where it does not. `text` is the schema as JSON."""
+    marks = _MARKS.get(rule.refuses)
+    if marks and not any(mark in text for mark in marks):
+        return ""
+    key = hashlib.sha256(hashlib.sha256(text).digest() + repr(criteria_of(rule)).encode()).digest()
     return _breaches.get(key, lambda: next(_FINDERS[rule.refuses](schema, rule), ""))
 
 
 def is_broken(schema: Mapping[str, Any], rule: Rule) -> bool:
     """Return whether a schema breaks a rule."""
-    return bool(_find_breach(schema, digest(schema), rule))
+    return bool(_find_breach(schema, msgspec.json.encode(schema), rule))
 
 
 def criteria_of(rule: Rule) -> tuple[object, ...]:
@@ -134,6 +139,18 @@ def _names_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
             yield f"has an input “{name[:60]}”, whose name is not accepted"
 
 
+# Of each rule, the words without which no schema breaks it, as JSON writes them: most schemas need no walk.
+_REFERENCES = tuple(msgspec.json.encode(keyword) for keyword in subschemas.REFERENCES)
+_MARKS: dict[str, tuple[bytes, ...]] = {
+    "reference": _REFERENCES,
+    "reference_to_nothing": _REFERENCES,
+    "endless_reference": _REFERENCES,
+    "required_recursion": _REFERENCES,
+    "keywords_beside_reference": _REFERENCES,
+    "array_without_items": (b'"array"',),
+    "undeclared_required": (b'"required"',),
+    "regular_expression": (b'"pattern"', b'"patternProperties"'),
+}
 _FINDERS: dict[str, Finder] = {
     "keyword_at_top": _keywords_at_top,
     "reference": _finder(subschemas.references, "has references in its schema"),

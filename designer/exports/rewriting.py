@@ -36,17 +36,10 @@ _rewritten: SchemaCache[Rewritten] = SchemaCache(size=20)
 
 
 def rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
-    """Return a copy of `schema` with as few changes as possible, so that the target refuses nothing that can
-    be rewritten or left out."""
+    """Return the schema, or a copy with as few changes as possible, so that the target refuses nothing that
+    can be rewritten or left out."""
 
     def rewrite_once() -> tuple[dict[str, Any], Rewritten]:
-        broken = {
-            breach.rule.refuses
-            for breach in judge.broken_rules(schema, contract)
-            if breach.rule.effect in ("rewritten", "left_out")
-        }
-        if not broken & _REWRITERS.keys():
-            return schema, Rewritten({})
         editor = _Editor(copy.deepcopy(schema))
         for refuses, rewriter in _REWRITERS.items():
             # One repair may uncover the next fault: a copied target has references of its own.
@@ -55,6 +48,13 @@ def rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
                 rewriter(editor, rule)
         return editor.schema, Rewritten({}, frozenset(editor.keywords), editor.is_cut)
 
+    broken = {
+        breach.rule.refuses
+        for breach in judge.broken_rules(schema, contract)
+        if breach.rule.effect in ("rewritten", "left_out")
+    }
+    if not broken & _REWRITERS.keys():
+        return Rewritten(schema)
     rules = [judge.criteria_of(rule) for rule in contract.rules if rule.effect in ("rewritten", "left_out")]
     rewritten_schema, rewritten = _rewritten.get((digest(schema), repr(rules)), rewrite_once)
     return rewritten._replace(schema=rewritten_schema)

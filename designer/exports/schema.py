@@ -280,6 +280,8 @@ def _follow_moved_properties(
 
 
 def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
+    """Return the schema with references that `lead` has changed. It is a copy if it has references."""
+
     def change(reference: str) -> str:
         try:
             steps = pointers.split_fragment(reference) if loops.is_pointer(reference) else None
@@ -287,6 +289,8 @@ def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
             return reference
         return reference if steps is None or lead(steps) == steps else pointers.join_fragment(lead(steps))
 
+    if not loops.has_references(schema):
+        return schema
     changed: dict[str, Any] = spelling.with_changed_references(schema, change)
     return changed
 

@@ -4,15 +4,16 @@ from collections import Counter
 
 import pytest
 
-from core.schema import bounds, document, merge
+from core.schema import bounds, document, merge, subschemas
 from core.schema.work import Work
 from designer import exports
 from protocols.mcp.client import MCP
 from tests.designer.exports import real_tools
 from tests.hostile_schemas import CASES
 
-# Of all formats together: parts of schemas that are read, levels that are joined, units of work.
-LIMITS = {"parts": 80_000, "levels": 60_000, "units": 60_000}
+# Of all formats together: parts of schemas that are read, levels that are joined, units of work, schemas that
+# are walked or copied.
+LIMITS = {"parts": 80_000, "levels": 60_000, "units": 60_000, "walked": 250_000}
 
 
 OUTPUTS = ("many parts", "two references in anyOf", "a cycle through all", "large patterns", "anchors")
@@ -27,6 +28,7 @@ def test_cost_of_a_tool_is_bounded(side, name, monkeypatch):
     release = real_tools.release_of([signature])
     counted = Counter()
     require_bounds, flatten, count = bounds.require_bounds, merge.flatten, Work.count
+    walk, mapped = subschemas.walk, subschemas.mapped
 
     def count_parts(schema):
         counted["parts"] += bounds.count_parts(schema)
@@ -40,6 +42,17 @@ def test_cost_of_a_tool_is_bounded(side, name, monkeypatch):
         counted["units"] += units
         count(work, units)
 
+    def count_walk(schema):
+        for part in walk(schema):
+            counted["walked"] += 1
+            yield part
+
+    def count_copies(schema, change):
+        counted["walked"] += 1
+        return mapped(schema, change)
+
+    monkeypatch.setattr(subschemas, "walk", count_walk)
+    monkeypatch.setattr(subschemas, "mapped", count_copies)
     monkeypatch.setattr(document.bounds, "require_bounds", count_parts)
     monkeypatch.setattr(merge, "flatten", count_level)
     monkeypatch.setattr(Work, "count", count_work)
