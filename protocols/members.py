@@ -20,11 +20,20 @@ MAX_ITEM_BYTES = 1024 * 1024  # bytes of canonical JSON
 
 def content(document: object, noun: str = "tool") -> bytes:
     """Return an item as canonical JSON, for its digest. Raises UnreadableItemError."""
-    encoded = canonical(document)
+    encoded = encode(document, noun)
     if len(encoded) > MAX_ITEM_BYTES:
         reason = f"The {noun} is {len(encoded):,} bytes of JSON; the limit is {MAX_ITEM_BYTES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     return encoded
+
+
+def encode(value: object, noun: str = "tool") -> bytes:
+    """Return a part of an item as canonical JSON. Raises UnreadableItemError for text that is no Unicode."""
+    try:
+        return canonical(value)
+    except UnicodeEncodeError as error:
+        reason = f"The {noun} contains half of a surrogate pair."
+        raise UnreadableItemError("JSON_SURROGATE", reason) from error
 
 
 def text(raw: Mapping[str, Any], member: str, where: str = "") -> str:
@@ -34,6 +43,8 @@ def text(raw: Mapping[str, Any], member: str, where: str = "") -> str:
         return ""
     if not isinstance(value, str):
         raise wrong(where + member, value, "text")
+    if not value.isascii():
+        encode(value)
     if len(value) > SURELY_SHORT and len(value.encode(errors="surrogatepass")) > MAX_TEXT_BYTES:
         raise UnreadableItemError(
             "TEXT_TOO_LONG", f"“{where}{member}” is longer than {MAX_TEXT_BYTES // 1024} kB."

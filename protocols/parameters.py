@@ -197,7 +197,7 @@ def check(schema: object, where: str) -> None:
     except bounds.SchemaBoundsError as error:
         reason = f"“{where}” has more than {error.limit:,} {error.counted}; that is the limit."
         raise UnreadableItemError(error.code, reason) from error
-    encoded = canonical(schema)
+    encoded = members.encode(schema)
     if len(encoded) > MAX_BYTES:
         reason = f"“{where}” is {len(encoded):,} bytes of JSON; the limit is {MAX_BYTES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)

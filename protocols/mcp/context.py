@@ -15,7 +15,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from core.canonical_json import canonical
 from protocols import members
 from protocols.list_pages import Item, UnreadableItemError
 from protocols.mcp import uri_templates
@@ -133,7 +132,7 @@ def read_signature(context_list: ContextList, document: Mapping[str, Any]) -> Si
     entry_rest = {
         name: value
         for name, value in entry.items()
-        if name not in base_document or canonical(base_document[name]) != canonical(value)
+        if name not in base_document or members.encode(base_document[name]) != members.encode(value)
     }
     return replace(signature, rest=entry_rest or None)
 

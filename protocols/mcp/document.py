@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.value_descriptions import describe_value
 from protocols import members
@@ -80,7 +79,9 @@ def read_signature(document: dict[str, Any]) -> Signature:
         schema_rest=input_shape.rest,
         outputs_rest=output_shape.rest,
     )
-    return replace(signature, rest=_document_rest(document, signature) or None)
+    document_rest = _document_rest(document, signature)
+    members.encode(document_rest)
+    return replace(signature, rest=document_rest or None)
 
 
 def _is_hint(annotations: Mapping[str, Any], name: str) -> bool:
@@ -102,7 +103,7 @@ def _document_rest(document: Mapping[str, Any], signature: Signature) -> dict[st
         member: value
         for member, value in document.items()
         if member != "annotations"
-        and (member not in base_document or canonical(base_document[member]) != canonical(value))
+        and (member not in base_document or members.encode(base_document[member]) != members.encode(value))
     }
 
 

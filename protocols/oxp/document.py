@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import structs
 
-from core.canonical_json import canonical
 from core.schema import types
 from protocols import members
 from protocols import parameters as json_schema
@@ -137,11 +136,12 @@ def read_signature(document: dict[str, Any]) -> Signature:
         for member, value in document.items()
         if member == "requirements"
         or member not in rewritten
-        or canonical(rewritten[member]) != canonical(value)
+        or members.encode(rewritten[member]) != members.encode(value)
     }
     schema = document.get("input_schema")
     if schema and _unwrapped(schema) is not schema:
         document_rest["input_schema"] = {"parameters": {}}
+    members.encode(document_rest)
     return structs.replace(signature, rest=document_rest or None)
 
 
