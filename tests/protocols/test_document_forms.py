@@ -8,7 +8,8 @@ from protocols.acp import document as acp_document
 from protocols.mcp import document as mcp_document
 from protocols.openapi import document as openapi_document
 from protocols.oxp import document as oxp_document
-from protocols.signature import Annotations, Requirements
+from protocols.signature import AllowedValue, Annotations, Requirements
+from tests.factories import make_parameter
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 MOMENT = {"$moment": "0-0-0"}
@@ -342,3 +343,22 @@ def test_ids_and_versions_of_oxp_tools():
         assert oxp_document.tool_of(odd) is None
     for tool_id in ("Kit.Sky@2", "Kit.Sky@2.0.0", "Kit.Sky@02.0.0", "Kit.Sky"):
         assert oxp_document.read_version({"id": tool_id, "version": "2.0.0"}) == "2.0.0"
+
+
+def test_a2t_values_without_descriptions_have_none():
+    values = (AllowedValue("DAY"), AllowedValue("WEEK", "Seven days"))
+    parameter = make_parameter("unit", type="enum", allowed_values=values)
+
+    assert a2t_document.write_parameter(parameter, is_input=False)["allowed-values"] == [
+        {"name": "DAY"},
+        {"name": "WEEK", "description": "Seven days"},
+    ]
+
+
+def test_acp_reference_keeps_only_what_a_signature_lacks():
+    reference = {"name": "mailer", "version": "1.0.0", "url": "https://agents.example"}
+    document = {"agent_id": "a", "metadata": {"ref": reference, "description": "M"}, "specs": {}}
+
+    assert acp_document.read_signature(document).rest["metadata"] == {
+        "ref": {"url": "https://agents.example"}
+    }

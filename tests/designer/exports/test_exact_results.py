@@ -216,3 +216,16 @@ def test_wire_names_the_configuration():
     (released,) = RELEASE.tools
     names = json_schema.write_tool(structs.replace(released, configuration=configuration))["wire"]
     assert names["configuration"] == "Fast@3"
+
+
+def test_arguments_that_only_the_format_accepts_are_a_loss():
+    alternatives = [{"properties": {"x": {"enum": ["a", "b", "c"]}}}, {"required": ["other"]}]
+    vendor_schema = object_schema("x", x={"enum": list("abcdefgh")})
+    limits = exports.get("json-schema").limits
+    written = write_inputs(tool(vendor_schema | {"anyOf": alternatives}), limits.contract)
+    written = written._replace(schema=vendor_schema | {"additionalProperties": False})
+
+    found = limits.remarks_on_round_trip(written, has_other_warning=False)
+
+    levels_and_codes = [(remark.level, remark.code, remark.tool) for remark in found]
+    assert levels_and_codes == [("loses", "accepts_more", "look_up"), ("loses", "accepts_fewer", "look_up")]

@@ -348,3 +348,17 @@ def test_the_way_back_says_that_null_is_not_given_where_something_was_widened():
     ):
         tool = make_release(make_signature(inputs=(parameter,))).tools[0].signature
         assert exports.wires(tool, NAME)[0].altered() == altered
+
+
+def test_alternatives_of_a_closed_object_are_closed_themselves():
+    text = {"type": "string"}
+    alternatives = [{"properties": {name: text}, "required": [name]} for name in "ab"]
+
+    strict_form = strict.form(
+        {"type": "object", "unevaluatedProperties": False, "anyOf": alternatives},
+        openai_strict.CONTRACT.subset,
+    )
+
+    closed = {"type": "object", "additionalProperties": False}
+    assert strict_form.schema == {"anyOf": [closed | alternative for alternative in alternatives]}
+    assert (strict_form.rules, strict_form.left_out) == (frozenset(), ())

@@ -259,3 +259,14 @@ def test_suspect_documents_lose_single_operations():
         parsed_document.cut(bad)
     assert caught.value.reason.startswith("The operation holds ")
     assert parsed_document.cut(good)["paths"]["/b"]["get"] == {"summary": "fine"}
+
+
+def test_schema_of_items_in_a_stream_keeps_its_reference():
+    row = {"type": "object", "properties": {"next": {"$ref": "#/components/schemas/Row"}}}
+    stream = {"application/jsonl": {"itemSchema": {"$ref": "#/components/schemas/Row"}}}
+    op = operation(responses={"200": {"description": "Rows", "content": stream}})
+
+    own = cut(op, components={"schemas": {"Row": row}})
+
+    assert own["paths"]["/things"]["post"]["responses"]["200"]["content"] == stream
+    assert own["components"]["schemas"] == {"Row": row}
