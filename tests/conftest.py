@@ -19,6 +19,7 @@ from whitenoise.responders import StaticFile
 from core import redis_client
 from pegboard.local.embedded import Embedded
 from tests import emptying, forked_python, migrating, module_data, one_door, slowest_files
+from tests.hostile_vendor import reserved_port
 from tests.vendor import Vendor, serving, tools
 
 # Half of what Hypothesis tries by itself: each run tries others.
@@ -333,6 +334,13 @@ def own_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     from core import rate_limits
 
     monkeypatch.setattr(rate_limits, "_KEY", f"test:limit:{time.time_ns()}")
+
+
+@pytest.fixture(scope="session")
+def vendor_port() -> Iterator[int]:
+    """The port of vendors whose address is in rows that tests share."""
+    with reserved_port() as port:
+        yield port
 
 
 @pytest.fixture

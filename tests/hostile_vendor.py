@@ -13,7 +13,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -140,6 +140,7 @@ class HostileVendor:
     reads: bool = True
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
+    port: int = 0  # a reserved one, or 0 for any
 
     def __post_init__(self) -> None:
         self._over = threading.Event()
@@ -155,7 +156,8 @@ class HostileVendor:
         return len(self._open)
 
     def __enter__(self) -> Self:
-        self._listener = socket.create_server((self.host, 0), backlog=64)
+        address, is_reserved = (self.host, self.port), bool(self.port)
+        self._listener = socket.create_server(address, backlog=64, reuse_port=is_reserved)
         self.port = self._listener.getsockname()[1]
         self._start(self._accept)
         return self
@@ -193,6 +195,8 @@ class HostileVendor:
                 conn = stack.enter_context(self.tls.wrap_socket(conn, server_side=True))
             self._open.add(conn)
             stack.callback(self._open.discard, conn)
+            if self._over.is_set():
+                return  # or a later vendor at this port would miss the requests of this connection
             line = Line(conn, self._over)
             if not self.reads:
                 line.wait()
@@ -201,6 +205,15 @@ class HostileVendor:
                     self.requests.append(request)
                     if not self.script(line, request):
                         return
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Reserve a port for the vendors of several tests, one after the other: rows contain its address."""
+    with socket.socket() as reservation:
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reservation.bind(("127.0.0.1", 0))
+        yield reservation.getsockname()[1]
 
 
 def _read_request(stream) -> Request | None:

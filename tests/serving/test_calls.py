@@ -34,6 +34,7 @@ from serving import calls, stored_calls
 from serving.calls import CallRequest
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
+from tests.module_data import module_data
 
 pytestmark = pytest.mark.django_db
 ANSWER = json_reply({"output_parameters": [{"name": "Sky now", "value": "fair"}]})
@@ -53,12 +54,12 @@ def still_running(monkeypatch):
 
 
 @pytest.fixture
-def vendor():
-    with HostileVendor(ANSWER) as running:
+def vendor(vendor_port):
+    with HostileVendor(ANSWER, port=vendor_port) as running:
         yield running
 
 
-@pytest.fixture
+@module_data
 def owner():
     return make_user(Role.DESIGNER, username="ada")
 
@@ -73,9 +74,10 @@ def desk_with(owner, vendor, *, slug="desk", protocol="a2t", team=None, **fields
     return agent, pin
 
 
-@pytest.fixture
-def desk(owner, vendor):
-    return desk_with(owner, vendor)
+@module_data
+def desk(owner, vendor_port):
+    """An agent whose tool is at the address where `vendor` listens."""
+    return desk_with(owner, HostileVendor(ANSWER, port=vendor_port))
 
 
 def runtime(owner, *agents, scopes=("runtime", "invoke")) -> APIClient:

@@ -13,18 +13,20 @@ from protocols.acp.server import runs
 from tests.serving.serve.test_acp import ROOT, post, search_agents
 from tests.serving.serve.test_acp_runs import begin_run
 from tests.serving.serve.test_mcp import lending
-from tests.serving.test_calls import ANSWER, runtime
+from tests.serving.test_calls import ANSWER, desk, owner, runtime, vendor
 
 __all__ = ["lending"]
+__all__ = ["desk", "owner", "vendor"]
 pytestmark = pytest.mark.django_db(transaction=True)
 RUN = "00000000-0000-4000-8000-000000000001"
 
 
 @pytest.fixture
-def client(owner, desk):
+def client(owner, vendor, desk):
     return runtime(owner, desk[0])
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", f"/threads/{RUN}/runs/wait"])
 @pytest.mark.parametrize(
     ("members", "expected_start"),

@@ -22,8 +22,9 @@ from serving.serve.mcp import shared_state
 from serving.serve.mcp.shared_state import SLOTS, StreamSlots, streams_in_a_process
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply
-from tests.serving.test_calls import desk_with, runtime
+from tests.serving.test_calls import desk, desk_with, owner, runtime, vendor
 
+__all__ = ["desk", "owner", "vendor"]
 pytestmark = pytest.mark.django_db
 ROOT = "/serve/desk/live/mcp"
 META = "io.modelcontextprotocol/"

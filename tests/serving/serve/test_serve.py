@@ -10,8 +10,9 @@ from designer.releases import publishing, retiring
 from people.models import AuditEntry, Role
 from serving.serve import SERVED
 from tests.factories import make_user
-from tests.serving.test_calls import desk_with, runtime
+from tests.serving.test_calls import desk, desk_with, owner, runtime, vendor
 
+__all__ = ["desk", "owner", "vendor"]
 pytestmark = pytest.mark.django_db
 PROTOCOLS = [protocol.name for protocol in SERVED]
 
