@@ -38,6 +38,7 @@ from people.models import AuditEntry, KeyScope, Role, Team, User
 from serving import calls
 from serving.calls import CallRequest
 from tests.factories import make_tool, make_user
+from tests.module_data import module_data
 from tests.test_roles import METHODS, routes
 from tests.test_roles import table as roles
 
@@ -162,8 +163,8 @@ class World:
         return [list(model.objects.order_by("pk").values()) for model in models]
 
 
-@pytest.fixture
-def world(db) -> World:
+@module_data
+def world() -> World:
     admin = make_user(Role.ADMIN)
     zebra, others = (teams.create_team(actor=admin, name=name) for name in ("Zebra", "Others"))
     insider = make_user(Role.DESIGNER, username="inside")
@@ -193,7 +194,7 @@ def world(db) -> World:
     )
 
 
-@pytest.fixture
+@module_data
 def trial(world) -> dict[str, object]:
     """A call of a tool outside of all agents, with its example and its thread, and their ids."""
     tool = world.pin.tool

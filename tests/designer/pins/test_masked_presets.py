@@ -15,6 +15,7 @@ from designer.pins import pins, tunings
 from designer.releases import publishing
 from people.models import Role
 from tests.factories import make_parameter, make_signature, make_tool, make_user
+from tests.module_data import module_data
 
 pytestmark = pytest.mark.django_db
 SECRET, OF_ALL = "Kn4ry1nput7f3a", "Kn4ryAll9b2c"
@@ -23,12 +24,12 @@ PRESETS = {"city": {"preset": SECRET}, "customer": {"preset": {"name": "Eve", "s
 ADDRESS = "/api/v1/agents/desk/pins/{}/tuning/"
 
 
-@pytest.fixture
+@module_data
 def designer():
     return make_user(Role.DESIGNER, username="ada")
 
 
-@pytest.fixture
+@module_data
 def pin(designer):
     inputs = (
         make_parameter("city"),

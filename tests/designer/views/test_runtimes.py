@@ -13,17 +13,18 @@ from designer.releases import channels, publishing
 from people import api_keys, teams
 from people.models import Role
 from tests.factories import make_pin, make_tool, make_user
+from tests.module_data import module_data
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@module_data
 def ada():
     return make_user(Role.DESIGNER, username="ada")
 
 
-@pytest.fixture
+@module_data
 def desk(ada):
     agent = agents.create_agent(actor=ada, name="Desk")
     pins.pin_tool(agent, actor=ada, tool=make_tool(), alias="sky")

@@ -13,6 +13,7 @@ from designer.releases import channels, publishing
 from designer.views import tools
 from people.models import Role
 from tests.factories import make_agent, make_pin, make_tool, make_user
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -69,8 +70,8 @@ def test_a_promise_that_no_list_could_break_is_not_tested(promise, lists, change
     assert is_exercised(promise, list_count=lists, changed_tool_count=changed) is expected
 
 
-@pytest.fixture
-def desk(db):
+@module_data
+def desk():
     """Published twice, with no change since."""
     designer = make_user(Role.DESIGNER)
     agent = make_agent(slug="desk", name="Desk")

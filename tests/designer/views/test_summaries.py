@@ -12,17 +12,18 @@ from designer.releases import publishing
 from people.models import Role
 from protocols.signature import Annotations
 from tests.factories import make_signature, make_tool, make_user
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@module_data
 def designer():
     return make_user(Role.DESIGNER, username="ada")
 
 
-@pytest.fixture
+@module_data
 def agent(designer):
     row = agents.create_agent(actor=designer, name="Front desk", description="Answers calls.")
     tool = make_tool(make_signature(name="wipe", annotations=Annotations(read_only=False, destructive=True)))

@@ -11,12 +11,13 @@ from people import api_keys, audit, teams
 from people.models import ApiKey, AuditEntry, KeyScope, Role
 from serving import stored_calls
 from tests.factories import make_user
+from tests.module_data import module_data
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@module_data
 def cast():
     """Two people in teams of their own, and an administrator; `inside` has a private agent and a key."""
     admin = make_user(Role.ADMIN, username="root")
