@@ -4,8 +4,9 @@ A user reads and completes the proposal. Parameters are paired if they have the 
 the same meaning; each is used once, the most similar first. A required input without a pair is a gap.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import msgspec
@@ -19,6 +20,10 @@ from protocols.signature import Parameter, Signature
 PairingReason = Literal["id", "name", "meaning"]
 # A lower similarity would look like nonsense to a reader.
 LEAST = 0.3
+# Pairs of parameters that are compared by meaning; two tools of 300 parameters have fewer.
+MAX_COMPARISONS = 100_000
+# Of very many parameters, those of one name that are compared with another parameter.
+MAX_NAMESAKES = 10
 # Words of parameters that mean the same, as vendors name them.
 _ALIKE = (
     "to recipient recipients addressee receiver email mail mailto",
@@ -120,34 +125,53 @@ def config(proposal: MappingProposal, tool: int, ordinal: int) -> dict[str, Any]
     return stored
 
 
-def likeness(one: Parameter, other: Parameter) -> tuple[float, PairingReason]:
-    """Return the similarity from 0 to 1, and its reason."""
-    if one.id == other.id:
-        return 1.0, "id"
-    if name_key(one.name) and name_key(one.name) == name_key(other.name):
-        return 0.95, "name"
-    names = _overlap(_meanings(one.name), _meanings(other.name))
-    texts = _overlap(
-        _meanings(one.name, one.title, one.description), _meanings(other.name, other.title, other.description)
-    )
-    return 0.6 * names + 0.3 * texts, "meaning"
+class _DescribedParameter:
+    """A parameter with the words that it is compared by, which are read once."""
+
+    def __init__(self, parameter: Parameter) -> None:
+        self.parameter = parameter
+        self.key = name_key(parameter.name)
+        self.name_words = _meanings(parameter.name)
+        self.all_words = _meanings(parameter.name, parameter.title, parameter.description)
+
+    def likeness(self, other: "_DescribedParameter") -> tuple[float, PairingReason]:
+        """Return the similarity from 0 to 1, and its reason."""
+        if self.parameter.id == other.parameter.id:
+            return 1.0, "id"
+        if self.key and self.key == other.key:
+            return 0.95, "name"
+        names = _overlap(self.name_words, other.name_words)
+        return 0.6 * names + 0.3 * _overlap(self.all_words, other.all_words), "meaning"
 
 
-def _pair_parameters(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Iterator[ParameterPair]:
+def _compared(
+    sources: Iterable[Parameter], targets: Iterable[Parameter]
+) -> Iterator[tuple[_DescribedParameter, _DescribedParameter]]:
+    """Yield the pairs to compare: all, or those of equal ids or names if there are very many."""
+    described_sources = [_DescribedParameter(parameter) for parameter in sources]
+    described_targets = [_DescribedParameter(parameter) for parameter in targets]
+    if len(described_sources) * len(described_targets) <= MAX_COMPARISONS:
+        yield from product(described_sources, described_targets)
+        return
+    equal: dict[tuple[str, str], list[_DescribedParameter]] = {}
+    for target in described_targets:
+        for mark in {("id", target.parameter.id), ("name", target.key)}:
+            equal.setdefault(mark, []).append(target)
+    for source in described_sources:
+        alike = [*equal.get(("id", source.parameter.id), ()), *equal.get(("name", source.key), ())]
+        yield from ((source, target) for target in alike[:MAX_NAMESAKES])
+
+
+def _pair_parameters(sources: Iterable[Parameter], targets: Iterable[Parameter]) -> Iterator[ParameterPair]:
     candidates = []
-    for one in sources:
-        for other in targets:
-            fit, (score, reason) = conversions.conversion_fit(one, other), likeness(one, other)
-            if fit != "no" and score >= LEAST:
-                # Among equally similar ones, a pair that fits comes before one that is converted.
-                candidates.append(
-                    (
-                        -score,
-                        fit != "same",
-                        not other.required,
-                        ParameterPair(one.name, other.name, reason, fit),
-                    )
-                )
+    for source, target in _compared(sources, targets):
+        one, other = source.parameter, target.parameter
+        fit, (score, reason) = conversions.conversion_fit(one, other), source.likeness(target)
+        if fit != "no" and score >= LEAST:
+            # Among equally similar ones, a pair that fits comes before one that is converted.
+            candidates.append(
+                (-score, fit != "same", not other.required, ParameterPair(one.name, other.name, reason, fit))
+            )
     used: set[tuple[str, str]] = set()
     for *_, pair in sorted(candidates, key=lambda candidate: candidate[:3]):
         if used.isdisjoint({("of", pair.of), ("to", pair.to)}):
@@ -159,24 +183,17 @@ def _unfit(
     sources: Iterable[Parameter], targets: Iterable[Parameter], inputs: Mapping[str, Source]
 ) -> dict[str, ActivityFault]:
     # Required inputs without a source: a similar one exists, but its type cannot be converted.
+    lacking = [target for target in targets if target.name not in inputs and target.required]
+    best: dict[str, tuple[float, Parameter, Parameter]] = {}
+    for one, other in _compared(sources, lacking):
+        score, source, target = one.likeness(other)[0], one.parameter, other.parameter
+        is_better = score >= LEAST and (target.name not in best or score > best[target.name][0])
+        if is_better and conversions.conversion_fit(source, target) == "no":
+            best[target.name] = score, source, target
     faults_by_name = {}
-    for target in targets:
-        if target.name in inputs or not target.required:
-            continue
-        alike = [
-            (score, source)
-            for source in sources
-            if (score := likeness(source, target)[0]) >= LEAST
-            and conversions.conversion_fit(source, target) == "no"
-        ]
-        if alike:
-            source = max(alike, key=lambda candidate: candidate[0])[1]
-            message = (
-                f"“{source.name}” seems to be meant for “{target.name}”, and its type cannot become that."
-            )
-            faults_by_name[target.name] = ActivityFault(
-                f"steps.1.inputs.{target.name}", "unfit_type", message
-            )
+    for _, source, target in best.values():
+        message = f"“{source.name}” seems to be meant for “{target.name}”, and its type cannot become that."
+        faults_by_name[target.name] = ActivityFault(f"steps.1.inputs.{target.name}", "unfit_type", message)
     return faults_by_name
 
 

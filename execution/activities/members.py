@@ -1,6 +1,7 @@
 """The parts of a value that its schema names, for pickers. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from core.schema import AnySchema, SchemaBoundsError, SchemaDocument, pointers, read_document, read_object
@@ -17,18 +18,24 @@ def members(parameter: Parameter, root: Mapping[str, Any] | None = None) -> list
 
     root: keywords of the whole object's schema beside its properties, such as `$defs`.
     """
+    return [pointer for _, pointer in members_of_all((parameter,), root)]
+
+
+def members_of_all(
+    all_parameters: Sequence[Parameter], root: Mapping[str, Any] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield the name of each parameter with each of its `members`. Their schema is read once."""
     try:
-        document = read_document(parameters.write_schema((parameter,), root))
+        document = read_document(parameters.write_schema(all_parameters, root))
     except SchemaBoundsError:
-        return []
-    schema = document.root
-    if not parameter.is_whole:
-        container = read_object(document, schema)
-        if container is None or parameter.name not in container.members:
-            return []
-        schema = container.members[parameter.name].schema
-    pointers_below = _members_below(document, schema, "", MAX_DEPTH)
-    return [pointer for pointer, _ in zip(pointers_below, range(MAX_MEMBERS), strict=False)]
+        return
+    container = read_object(document, document.root)
+    for parameter in all_parameters:
+        member = container.members.get(parameter.name) if container else None
+        if parameter.is_whole or member:
+            schema = document.root if parameter.is_whole or member is None else member.schema
+            pointers_below = _members_below(document, schema, "", MAX_DEPTH)
+            yield from ((parameter.name, pointer) for pointer in islice(pointers_below, MAX_MEMBERS))
 
 
 def _members_below(document: SchemaDocument, schema: AnySchema, pointer: str, depth: int) -> Iterator[str]:

@@ -210,6 +210,7 @@ class ActivityEditor(ABC):
         targets_by_name = source_rows.by_name(targets)
         names = [*targets_by_name, *(name for name in sources if name not in targets_by_name)]
         rows = []
+        max_choices = max(source_rows.MIN_CHOICES, source_rows.MAX_CHOICES // (len(names) + spare or 1))
         for index in range(len(names) + spare):
             name = names[index] if index < len(names) else ""
             source, target = sources.get(name) if index < len(names) else None, targets_by_name.get(name)
@@ -228,6 +229,7 @@ class ActivityEditor(ABC):
                     reason=reason if source and source == proposed_source else "",
                     is_gone=bool(name) and target is None and bool(targets_by_name),
                     has_free_name=not targets_by_name,
+                    max_choices=max_choices,
                 )
             )
         return rows

@@ -5,6 +5,7 @@ Each entered row becomes a source. The rules of the activity validate it, and th
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from core.outbound.errors import ProtocolViolationError, printable
 from core.schema import pointers
 from execution.activities import conversions
 from execution.activities.conversions import UnfitValueError
-from execution.activities.members import members
+from execution.activities.members import members_of_all
 from execution.activities.picking import Source
 from execution.forms.argument_forms import ArgumentsForm
 from protocols.signature import Parameter
@@ -33,6 +34,12 @@ TYPES = {
     "json": gettext_lazy("structured"),
 }
 
+# Of all rows of a page together, from one origin, and of one row.
+MAX_CHOICES = 20_000
+MIN_CHOICES = 20
+# Members of one origin that can be chosen. Further ones are typed by hand.
+MAX_MEMBERS = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -47,19 +54,42 @@ class Origin:
     parameters: Sequence[Parameter]
     rest: Mapping[str, Any] | None = None
     is_only: bool = False
+    # By the names of parameters; the same for all rows of a page.
+    members: Mapping[str, list[str]] = field(init=False, repr=False, compare=False)
 
-    def choices_for(self, target: Parameter | None) -> Iterator[tuple[str, str]]:
+    def __post_init__(self) -> None:
+        pointers_by_name: dict[str, list[str]] = {}
+        for name, pointer in islice(members_of_all(self.parameters, self.rest), MAX_MEMBERS):
+            pointers_by_name.setdefault(name, []).append(pointer)
+        object.__setattr__(self, "members", pointers_by_name)
+
+    def choices_for(self, target: Parameter | None, limit: int = MAX_CHOICES) -> Iterator[tuple[str, str]]:
         """Yield the parameters that fit the target, and all their members, as values and labels of a
-        `select`.
+        `select`. If there may be more than `limit`, the parameters come before the members.
         """
-        for parameter in self.parameters:
-            fits = target is None or conversions.conversion_fit(parameter, target) != "no"
-            for pointer in ([""] if fits else []) + list(members(parameter, self.rest)):
-                if self.step:
-                    source = Source(step=self.step, output=parameter.name, at=pointer)
-                else:
-                    source = Source(input=parameter.name, at=pointer)
-                yield encode_choice(source), describe_source(source, self)
+        fitting = (
+            parameter.name
+            for parameter in self.parameters
+            if target is None or conversions.conversion_fit(parameter, target) != "no"
+        )
+        places: Iterator[tuple[str, str]]
+        if len(self.parameters) + sum(map(len, self.members.values())) > limit:
+            below = ((name, pointer) for name, inside in self.members.items() for pointer in inside)
+            places = islice(chain(((name, "") for name in fitting), below), limit)
+        else:
+            fitting_names = set(fitting)
+            places = (
+                (parameter.name, pointer)
+                for parameter in self.parameters
+                for pointer in ([""] if parameter.name in fitting_names else [])
+                + self.members.get(parameter.name, [])
+            )
+        for name, pointer in places:
+            if self.step:
+                source = Source(step=self.step, output=name, at=pointer)
+            else:
+                source = Source(input=name, at=pointer)
+            yield encode_choice(source), describe_source(source, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +99,7 @@ class SourceRow:
     reason: why the source was proposed. is_gone: the signature has no parameter of this name any more.
     settings: the form of a fixed value that is the configuration of a run.
     has_free_name: the user enters the name.
+    max_choices: the most choices from one origin; what was chosen before is always one of them.
     """
 
     prefix: str
@@ -81,12 +112,13 @@ class SourceRow:
     is_gone: bool = False
     has_free_name: bool = False
     settings: ArgumentsForm | None = None
+    max_choices: int = MAX_CHOICES
     groups: list[tuple[str, list[tuple[str, str]]]] = field(init=False)
 
     def __post_init__(self) -> None:
         groups, listed_values = [], {"", FIXED}
         for origin in self.origins:
-            choices = list(origin.choices_for(self.target))
+            choices = list(origin.choices_for(self.target, self.max_choices))
             listed_values.update(value for value, _unused in choices)
             if choices:
                 groups.append((origin.label, choices))
