@@ -34,6 +34,8 @@ from protocols.calls import arguments, outcomes
 from protocols.calls.arguments import TOGETHER
 from protocols.signature import Parameter, Signature
 
+# Characters of definitions on one form. Inputs after these are shown without the definitions.
+MAX_DEFINITIONS_LENGTH = 100_000
 JSON_FIELD = "json"
 SETTINGS_PREFIX = "configuration"
 
@@ -97,13 +99,15 @@ class ArgumentsForm(OperationForm):
         """
         schema_rest = self.signature.schema_rest or {}
         definitions = {keyword: schema_rest[keyword] for keyword in DEFINITIONS if keyword in schema_rest}
+        definitions_length, shown_length = len(json.dumps(definitions)), 0
         rows: list[tuple[Parameter, BoundField, Any]] = []
         for n, (parameter, resolved) in enumerate(zip(self.signature.inputs, self.inputs, strict=True)):
             is_json = parameter.type == "json" and not list_of_texts(resolved)
             schema = parameter.schema if is_json and isinstance(parameter.schema, dict) else None
-            # Definitions may be larger than the schema itself.
-            if schema and '"$ref"' in json.dumps(schema):
+            # Definitions may be larger than the schema itself, and each of 1,000 inputs may refer to them.
+            if schema and shown_length < MAX_DEFINITIONS_LENGTH and '"$ref"' in json.dumps(schema):
                 schema = schema | definitions
+                shown_length += definitions_length
             rows.append((parameter, self[_field(n)], schema))
         return rows
 

@@ -235,3 +235,24 @@ def test_whatever_a_vendor_answers_is_kept_and_shown_as_text(outputs, text):
     assert result.outputs.keys() == {name.encode(errors="replace").decode() for name in outputs}
     html = VALUE.render(Context({"value": result.outputs}))
     assert "<script" not in html
+
+
+def test_shared_definitions_are_not_shown_for_each_of_very_many_inputs():
+    definitions = {"Place": {"properties": {f"p{n}": {"type": "string"} for n in range(1_000)}}}
+    shape = parameters.read_schema(
+        {
+            "type": "object",
+            "properties": {f"x{n}": {"$ref": "#/$defs/Place"} for n in range(900)},
+            "$defs": definitions,
+        },
+        "inputSchema",
+        whole_name="input",
+    )
+    form = ArgumentsForm(
+        signature=Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)
+    )
+
+    shown = [schema for _, _, schema in form.rows()]
+
+    assert shown[0] == {"$ref": "#/$defs/Place", "$defs": definitions}
+    assert (shown[-1], len(json.dumps(shown)) < 200_000) == ({"$ref": "#/$defs/Place"}, True)
