@@ -27,16 +27,26 @@ class PartComparer(Protocol):
 
 
 def property_changes(
-    comparer: PartComparer, old: Level, new: Level, place: Place, common: frozenset[str]
+    comparer: PartComparer,
+    old: Level,
+    new: Level,
+    place: Place,
+    common: frozenset[str],
+    *,
+    are_members_equal: bool,
 ) -> Iterator[Change]:
+    """Yield the changes of the members. are_members_equal: the same properties had no changes before."""
     if "object" not in common:
         return
     before, after = old.properties, new.properties
     required = frozenset(old.required), frozenset(new.required)
+    if are_members_equal and required[0] == required[1]:
+        return
     for name in after:
         if name in before:
             yield from _required_change(comparer, name, required, place)
-            yield from comparer.compare(before[name], after[name], place.to("properties", name))
+            if not are_members_equal:
+                yield from comparer.compare(before[name], after[name], place.to("properties", name))
         else:
             yield _added_member(comparer, name, old, new, place, is_required=name in required[1])
     for name in before:

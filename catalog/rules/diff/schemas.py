@@ -169,10 +169,21 @@ class Comparer:
             member_change(self.side, place.path(keyword), kind_of_rule, *values)
             for keyword, kind_of_rule, *values in scalars.differences(old.schema, new.schema, common)
         ]
-        for compare_parts in (parts.property_changes, parts.other_changes, parts.prefix_changes):
+        for compare_parts in (Comparer._property_changes, parts.other_changes, parts.prefix_changes):
             changes += compare_parts(self, old, new, place, common)
         changes += [*self._conjuncts(old, new, place, common), *self._combinations(old, new, place)]
         return [*changes, *texts]
+
+    def _property_changes(
+        self, old: Level, new: Level, place: Place, common: frozenset[str]
+    ) -> Iterator[Change]:
+        # Many schemas may refer to one definition, and each level shares its properties.
+        pair = (id(old.properties), id(new.properties))
+        are_equal = pair in self._equal
+        changes = list(parts.property_changes(self, old, new, place, common, are_members_equal=are_equal))
+        if old.properties and new.properties and not changes and "object" in common:
+            self._equal[pair] = None
+        yield from changes
 
     def _type_changes(
         self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], place: Place

@@ -176,3 +176,28 @@ def test_required_names_are_looked_up_and_not_searched(monkeypatch):
     old, new = ({"required": [CountedName(f"{letter}{n}") for n in range(1_500)]} for letter in "ab")
     assert len(changes("inputs", old, new)) == schemas.MAX_CHANGES + 1
     assert CountedName.comparisons < 50_000
+
+
+def test_members_of_a_shared_definition_are_compared_once(monkeypatch):
+    compared, compare_pair = [], Comparer.compare
+
+    def count_pairs(comparer, *pair):
+        compared.append(1)
+        return compare_pair(comparer, *pair)
+
+    monkeypatch.setattr(Comparer, "compare", count_pairs)
+    place = {"type": "object", "properties": {f"m{n}": {"type": "string"} for n in range(500)}}
+    old, new = (
+        {
+            "$defs": {"Place": place},
+            "properties": {f"p{n}": {"$ref": "#/$defs/Place", "description": text} for n in range(500)},
+        }
+        for text in ("Before", "After")
+    )
+    comparer = Comparer("inputs", old, new)
+
+    for n in range(500):
+        steps = ("properties", f"p{n}")
+        assert comparer.compare_parts(("inputs", f"p{n}"), steps, steps) == []
+
+    assert len(compared) < 2_000
