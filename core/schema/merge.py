@@ -274,8 +274,10 @@ def _join_listed_members(one: Schema, other: Schema) -> tuple[Schema, dict[str, 
 
 def _join_members(one: Schema, other: Schema) -> Schema:
     sides = [_MemberRules(side) for side in (one, other)]
-    properties: dict[str, AnySchema] = {}
-    for name in {**sides[0].properties, **sides[1].properties}:
+    properties: dict[str, AnySchema] = {**sides[0].properties, **sides[1].properties}
+    # Where both sides accept other members, those of the other side alone stay as they are.
+    are_open = all(side.others is True and not side.patterns for side in sides)
+    for name in sides[0].properties if are_open else properties:
         properties[name] = both(*(side.rule_for(name) for side in sides))
     patterned: dict[str, AnySchema] = {}
     for side, opposite in (sides, reversed(sides)):

@@ -219,3 +219,15 @@ def test_steps_whose_common_multiple_is_too_large_stay_apart():
     joined_count = len(steps) - len(level.apart)
     assert level.schema["multipleOf"] == lcm(*steps[:joined_count])
     assert [rules["multipleOf"] for rules in level.apart] == steps[joined_count:]
+
+
+def test_a_schema_beside_a_large_one_costs_what_it_lists_itself(monkeypatch):
+    joined, both = [], merge.both
+    monkeypatch.setattr(merge, "both", lambda *pair: joined.append(1) or both(*pair))
+    large = {"properties": {f"p{n}": {"type": "string"} for n in range(1_000)}}
+    own = {"properties": {"own": {}, "p7": {"maxLength": 3}}}
+
+    properties = merge.join([own, large]).properties
+
+    assert (properties["own"], properties["p7"]) == (True, {"allOf": [{"maxLength": 3}, {"type": "string"}]})
+    assert (properties["p8"], len(properties), len(joined) < 10) == ({"type": "string"}, 1_001, True)
