@@ -3,7 +3,7 @@
 `templates/_changes.html` has the links to the other pages.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -71,3 +71,9 @@ def page_of(
     return NumberedPage(
         rows=rows[first - 1 : first - 1 + size], first=first, total=len(rows), size=size, name=name
     )
+
+
+def rows_with_text(rows: Sequence[Row], text: str, row_text: Callable[[Row], str]) -> list[Row]:
+    """Return the rows with this text, which a user may have typed, in whatever case."""
+    searched = text.strip().casefold()
+    return [row for row in rows if searched in row_text(row).casefold()]

@@ -6,13 +6,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-import protocols
 from catalog.forms.vendor_request_fields import AskForm, DeclineForm
 from catalog.models import VendorRequest
 from catalog.twins import already_connected
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import vendor_requests
 from catalog.views.asked import next_path
+from core import numbered_pages
 from core.errors import DomainError
 from core.pagination import Keyset
 from people.forms import show_errors
@@ -27,7 +27,14 @@ PREVIEW = "preview"
 def vendor_request_list(request: HttpRequest) -> HttpResponse:
     rows = VendorRequest.objects.select_related("asked_by", "answered_by", "endpoint__vendor")
     page = Keyset(rows.exclude(state="waiting"), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
-    context = {"waiting": rows.filter(state="waiting"), "page": page, "labels": dict(protocols.choices())}
+    waiting, find = list(rows.filter(state="waiting")), request.GET.get("find", "").strip()
+    context = {
+        "waiting_count": len(waiting),
+        "can_find": len(waiting) > numbered_pages.PAGE_SIZE,
+        "find": find,
+        "waiting": numbered_pages.rows_with_text(waiting, find, lambda row: f"{row.vendor_name} {row.url}"),
+        "page": page,
+    }
     return render(request, "catalog/vendor_requests.html", context)
 
 

@@ -9,6 +9,7 @@ from catalog.models import Endpoint, Vendor, WaitingDecision
 from catalog.search.progress import pending_progress, progress_of
 from catalog.vendors import charts, report_card
 from catalog.vendors import operations as vendor_operations
+from core import numbered_pages
 from core.pagination import Keyset
 from people.models import Role
 from people.permissions import person, requires
@@ -47,17 +48,23 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
             )
             messages.success(request, _("Saved."))
             return redirect("vendor", row.slug)
-    endpoints = row.endpoints.filter(removed_at=None).with_status().with_item_counts()
-    progress = progress_of([endpoint.pk for endpoint in endpoints])
+    live = list(row.endpoints.filter(removed_at=None))
+    progress = progress_of([endpoint.pk for endpoint in live])
+    find = request.GET.get("find", "").strip()
+    matches = numbered_pages.rows_with_text(live, find, lambda each: f"{each.name} {each.url}")
+    page = numbered_pages.page_of(matches, request.GET.get("endpoints", ""), name="endpoints")
+    shown = row.endpoints.filter(pk__in=[endpoint.pk for endpoint in page]).with_status().with_item_counts()
     findings = WaitingDecision.objects.filter(endpoint__vendor=row).count()
     card = report_card.report_card_for(row)
     context = {
         "vendor": row,
         "is_settings": request.method == "POST" or request.GET.get("tab") == "settings",
         "form": form,
-        "endpoints": [
-            (endpoint, None if progress.is_complete else progress_of([endpoint.pk])) for endpoint in endpoints
-        ],
+        "can_find": len(live) > page.size,
+        "find": find,
+        "endpoints": page.with_rows(
+            [(endpoint, None if progress.is_complete else progress_of([endpoint.pk])) for endpoint in shown]
+        ),
         "finding_count": findings,
         "card": card,
         "charts": [charts.changes_per_week(row), charts.breaches_per_week(row, card.promises)]

@@ -102,12 +102,20 @@ def pane_context(
         "can_find": len(every_line) > LINES_SHOWN,
         "is_in_panes": True,
         "total": sum(row["tokens"] or 0 for row in (*lines, *handed)),
-        "procedures": _PROCEDURES.rows(agent=agent.pk),
+        "procedures": _page_of_procedures(agent, pane, query or {}),
         "chosen": pane,
         "counted": in_format.format if in_format else shown_tools.USUAL,
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in every_line),
     }
+
+
+def _page_of_procedures(agent: Agent, pane: str, query: Mapping[str, str]) -> NumberedPage[Procedure]:
+    """Return the procedures of one page: that of the address, else the one with the open pane."""
+    rows = _PROCEDURES.rows(agent=agent.pk)
+    opened = next((number for number, row in enumerate(rows, 1) if f"procedure-{row.pk}" == pane), 1)
+    name = "agent-procedures"
+    return numbered_pages.page_of(rows, query.get(name, str(opened)), size=LINES_SHOWN, name=name)
 
 
 def _page_of_lines(

@@ -7,6 +7,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from core import numbered_pages
 from core.compiled_queries import named_value
 from designer.agents import agent_budgets, agent_vendors, agents
 from designer.files import agent_copies
@@ -50,8 +51,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
     rows = agents.in_tree_order(drafts.agents_visible_to(actor, is_archived=is_archived))
     is_long = len(rows) > AGENTS_SHOWN
     find = request.GET.get("find", "").strip()
-    if find:
-        rows = [row for row in rows if find.casefold() in f"{row[1].name} {row[1].description}".casefold()]
+    rows = numbered_pages.rows_with_text(rows, find, lambda row: f"{row[1].name} {row[1].description}")
     archived = Agent.objects.live().visible_to(actor).exclude(archived_at=None)
     context = {
         "agents": rows,

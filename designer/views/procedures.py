@@ -21,6 +21,7 @@ from catalog.search.tool_query import Query
 from catalog.templatetags.display import cut_short
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
+from core import numbered_pages
 from core.compiled_queries import named_value
 from core.errors import DomainError
 from core.readable_changes import ReadableChange, describe_change
@@ -66,16 +67,30 @@ def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
     checked = checking.check_agent(agent, person(request), pins=assessed.own_items)
     tests = read_tests(agent, assessed.own_items)
     states = agent_readiness.assess_procedures(assessed, tests, checked)
+    every = list(Procedure.objects.live().filter(agent=agent).select_related("updated_by"))
+    find = request.GET.get("find", "").strip()
+    matches = numbered_pages.rows_with_text(every, find, lambda row: row.title)
+    page = numbered_pages.page_of(matches, request.GET.get("procedures", ""), name="procedures")
     rows = [
         {
             "procedure": row,
             "states": states[row.pk],
             "tokens": estimate_tokens(references.rendered_text(checked.pieces[row.pk])),
             "tools": len({p.target for p in references.flat(checked.pieces[row.pk]) if p.kind != "item"}),
+            "is_first": row is every[0],
+            "is_last": row is every[-1],
         }
-        for row in Procedure.objects.live().filter(agent=agent).select_related("updated_by")
+        for row in page
     ]
-    context = {"agent": agent, "rows": rows, "form": form, "of_agent": checked.of_agent}
+    context = {
+        "agent": agent,
+        "rows": page.with_rows(rows),
+        "can_find": len(every) > page.size,
+        "can_order": len(every) > 1 and not find,
+        "find": find,
+        "form": form,
+        "of_agent": checked.of_agent,
+    }
     return render(request, "designer/procedures.html", context, status=form.status)
 
 

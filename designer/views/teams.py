@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
+from core import numbered_pages
 from core.errors import DomainError
 from core.pagination import Keyset
 from designer.agents import agents
@@ -55,13 +56,17 @@ def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
     team_row = _team(row.slug)
     rename = TeamForm(initial={"name": team_row.name})
     rename.edits(teams.facts(team_row))
+    agent_rows = list(team_row.agents.active().filter(parent=None).order_by("name").only("name", "slug"))
+    find = request.GET.get("find", "").strip()
     context = {
         "team": team_row,
         "form": rename,
         "member_form": MemberForm(team=team_row),
         "agent_form": MovedAgentForm(team=team_row),
         "members": team_row.memberships.select_related("user").order_by("user__username"),
-        "agents": team_row.agents.active().filter(parent=None).order_by("name"),
+        "agents": numbered_pages.rows_with_text(agent_rows, find, lambda agent: agent.name),
+        "can_find": len(agent_rows) > numbered_pages.PAGE_SIZE,
+        "find": find,
     }
     status = max((form.status for form in forms.values()), default=200)
     return render(request, "designer/team.html", context | forms, status=status)

@@ -422,3 +422,19 @@ def test_selected_tools_are_never_over_the_list(page, width):
     tray = page.locator(".adding-tray").bounding_box()
 
     assert table["x"] + table["width"] <= tray["x"] or table["y"] + table["height"] <= tray["y"]
+    # Beside the list on a desk, below it in a narrower window.
+    assert (table["x"] + table["width"] <= tray["x"]) is (width >= 1280)
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+@pytest.mark.parametrize("width", [1024, 1280, 1440])
+def test_the_preview_of_a_tool_can_be_seen_at_each_width(page, width):
+    pin = make_pin(make_agent(slug="desk", name="Desk"))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"/agents/desk/pins/{pin.pk}/")
+    if page.locator(".pane-switch").is_visible():
+        page.locator(".pane-switch [value=seen]").check(force=True)
+
+    expect(page.locator(".pane-seen")).to_be_visible()
+    editor = page.locator(".pane-editor")
+    assert not editor.is_visible() or editor.bounding_box()["width"] >= 400
