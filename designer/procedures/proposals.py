@@ -17,6 +17,7 @@ from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.search import listing
 from catalog.search.tool_query import Query
+from core.compiled_queries import CompiledQuery, named_keys, named_value
 from core.errors import DomainError
 from designer.agents import agent_vendors, agents
 from designer.models import Agent, Pin, Procedure, ProcedureDraft, Transfer
@@ -77,7 +78,7 @@ def propose(agent: Agent, text: str) -> Proposals:
     displayed, waiting = references.display_text(pieces), find_open_sentences(pieces)
     within = agent_vendors.allowed_vendors_of(agent).keys
     query = Query(status=(ToolStatus.ACTIVE,), within=within, limit=2 * MAX_TOOLS)
-    pin_names = dict(agent.pins.live().values_list("tool", "name"))
+    pin_names = dict(_PIN_NAMES.rows(agent=agent.pk))
     first = waiting[:MAX_SENTENCES]
     questions = [_LAYOUT.sub("", sentence.text).strip(_END) for sentence in first]
     rows = []
@@ -88,12 +89,12 @@ def propose(agent: Agent, text: str) -> Proposals:
         rows.append(Proposal(sentence.text.strip(), line, tools))
     endpoints = {tool["endpoint"] for row in rows for tool in row.tools}
     sign_ins = find_sign_ins(agent, endpoints)
-    # The agents with a pin of a proposed tool that this agent could transfer to. One query.
     tool_ids = {tool["id"] for row in rows for tool in row.tools}
     holders: defaultdict[int, dict[int, Agent]] = defaultdict(dict)
-    holding = Pin.objects.live().filter(tool__in=tool_ids, agent__in=proposed_agents(agent))
-    for pin in holding.select_related("agent").order_by("agent__name"):
-        holders[pin.tool_id][pin.agent_id] = pin.agent
+    if tool_ids:
+        keys = {"agent": agent.pk, "team": agent.team_id, "tree": list(agents.tree_of(agent))}
+        for pin in _PINS_OF_PROPOSED_AGENTS.rows(tools=list(tool_ids), **keys):
+            holders[pin.tool_id][pin.agent_id] = pin.agent
     result = []
     for row in rows:
         sub_agents = {key: holder for tool in row.tools for key, holder in holders[tool["id"]].items()}
@@ -163,19 +164,49 @@ def accept(
 
 def proposed_agents(agent: Agent) -> QuerySet[Agent]:
     """Return the agents of its team that are its sub-agents, or that could be: without a parent."""
+    return _select_proposed_agents(agent.pk, agent.team_id, agents.tree_of(agent))
+
+
+def _select_proposed_agents(agent: Any, team: Any, tree: Any) -> QuerySet[Agent]:
     is_own = Q(parent=agent)
-    rows = Agent.objects.active().filter(is_own | Q(parent=None), team=agent.team_id)
-    return rows.exclude(~is_own & Q(pk__in=agents.tree_of(agent)))
+    rows = Agent.objects.active().filter(is_own | Q(parent=None), team=team)
+    return rows.exclude(~is_own & Q(pk__in=tree))
 
 
 def find_sign_ins(agent: Agent, endpoints: Collection[int] = ()) -> list[Endpoint]:
     """Return the endpoints that wait for a sign-in: the endpoints of the agent's tools, and those in
     `endpoints`.
     """
-    used = Q(pk__in=endpoints) | Q(pk__in=agent.pins.live().values("tool__endpoint"))
-    rows = Endpoint.objects.needing_action().with_status().select_related("vendor").filter(used)
     return [
         row
-        for row in rows
+        for row in _ENDPOINTS_NEEDING_ACTION.rows(agent=agent.pk, endpoints=list(endpoints))
         if row.status == EndpointStatus.NEEDS_SIGN_IN or (row.error_code in REFUSED and not row.credential_id)
     ]
+
+
+_PIN_NAMES: CompiledQuery[tuple[int, str]] = CompiledQuery(
+    lambda: Pin.objects.live().filter(agent=named_value("agent")).values_list("tool_id", "name")
+)
+_ENDPOINTS_NEEDING_ACTION: CompiledQuery[Endpoint] = CompiledQuery(
+    lambda: (
+        Endpoint.objects.needing_action()
+        .with_status()
+        .select_related("vendor")
+        .filter(
+            Q(pk__in=named_keys("endpoints"))
+            | Q(pk__in=Pin.objects.live().filter(agent=named_value("agent")).values("tool__endpoint"))
+        )
+    )
+)
+# The agents with a pin of a proposed tool that the agent could transfer to.
+_PINS_OF_PROPOSED_AGENTS: CompiledQuery[Pin] = CompiledQuery(
+    lambda: (
+        Pin.objects.live()
+        .filter(
+            tool__in=named_keys("tools"),
+            agent__in=_select_proposed_agents(named_value("agent"), named_value("team"), named_keys("tree")),
+        )
+        .select_related("agent")
+        .order_by("agent__name")
+    )
+)
