@@ -135,3 +135,22 @@ def test_a_form_becomes_text():
     assert "One" not in text
     assert text.count("<div") == text.count("</div>")
     assert text.startswith('<div class="panel" id="x">')
+
+
+def test_a_viewer_is_offered_no_form_to_fill_in(world):
+    viewer = make_user(Role.VIEWER, username="reader")
+    teams.add_member(world.team, viewer, actor=make_user(Role.ADMIN))
+    mocks.save(world.pin, actor=world.insider, config={"examples": [{"outputs": {}}]})
+    address = reverse("mock", args=[world.pin.agent.slug, world.pin.pk])
+
+    assert b'id="write"' not in browser_of(viewer).get(address).content
+    assert b'id="write"' in browser_of(world.insider).get(address).content
+
+
+def test_a_viewer_finds_the_summary_on_the_page_of_an_agent(world):
+    viewer = make_user(Role.VIEWER, username="reader")
+    teams.add_member(world.team, viewer, actor=make_user(Role.ADMIN))
+    page = browser_of(viewer).get(reverse("agent", args=[world.pin.agent.slug])).content.decode()
+    main = page[page.index('id="detail"') :]
+
+    assert reverse("agent-summary", args=[world.pin.agent.slug]) in main
