@@ -345,7 +345,7 @@ def test_no_list_speaks_of_another_teams_agents(world):
 def test_others_use_is_counted_and_not_named(world):
     browser = browser_of(world.outsiders[0])
     tool = world.pin.tool_id
-    assert "1 agent of other teams uses it" in browser.get(f"/tools/{tool}/used-by/").content.decode()
+    assert "1 agent of another team does" in browser.get(f"/tools/{tool}/used-by/").content.decode()
     answer = browser.get(f"/api/v1/tools/{tool}/").json()
     assert (answer["used_by"], answer["used_by_others"]) == ([], 1)
     own_view = browser_of(world.insider).get(f"/api/v1/tools/{tool}/").json()

@@ -148,7 +148,7 @@ def verdict(comparison: SignatureDifference) -> SafeString:
     if not effects - {"cosmetic"}:
         return status("none", _("No effect") if effects else _("No changes"))
     if class_ == "notice":
-        return status("warning", _("Read first"))
+        return status("warning", _("Read the changes"))
     return status("safe", _("Safe"))
 
 

@@ -295,7 +295,8 @@ def remarks(release: ReleaseDocument, limits: FormatLimits) -> list[Remark]:
     if limits.of == "procedures":
         if not release.procedures:
             message = (
-                "This release has no procedures, and this format holds nothing else: write one, publish."
+                "This release has no procedures, and the format contains nothing else. "
+                "Write one, then publish."
             )
             return [Remark("blocks", "no_procedures", "", message)]
         message = "The tools go by name and description only. Read them in another format as well."

@@ -19,7 +19,7 @@ IS: dict[str, type[Assertion]] = {str(row.__struct_config__.tag): row for row in
 def _own_fields() -> dict[str, dict[str, forms.Field]]:
     # The members that a situation has besides its trigger, in plain fields. The API has the rest.
     return {
-        "invalid_input": {"why": forms.CharField(label=_("Error of the input"), max_length=200)},
+        "invalid_input": {"why": forms.CharField(label=_("Error message for the input"), max_length=200)},
         "can_retry": {
             "hint": forms.CharField(label=_("Hint for the model"), max_length=1000),
             "after_ms": forms.IntegerField(

@@ -16,21 +16,20 @@ from people.permissions import needed_role
 
 MAX_ID = 2**63 - 1
 ERRORS = {
-    "400": "Something in the request cannot be taken, or is no member or parameter of this call.",
-    "401": "No API key or session, or one that is not valid here.",
+    "400": "A value of the request is invalid, or this call has no such member or parameter.",
+    "401": "The request has no API key or session, or one that is not valid.",
     "403": "The role or the API key's scope does not cover this call.",
     "404": "There is nothing at this address.",
-    "406": "Only JSON can be answered.",
-    "409": "It disagrees with what is already there.",
-    "413": "The body is larger than this call takes: 1 MB, or 12 MB where a document may be sent.",
+    "406": "The call replies in JSON only.",
+    "409": "The request conflicts with what is stored.",
+    "413": "The body is larger than this call accepts: 1 MB, or 12 MB for a document.",
     "414": "The address is longer than 8,000 bytes.",
     "415": "The body must be application/json.",
     "422": "The Idempotency-Key was sent with another request.",
-    "429": "Too many calls in this minute (throttled), too many calls of tools under way at once "
-    "(too_many_calls), or calls "
-    "that wait for a worker (calls_wait). Nothing was done; Retry-After says in how many seconds to go on.",
-    "503": "The database is away, busy or out of room (disk_full). Nothing was changed, unless the message "
-    "says that this is not known: repeat a write with the same Idempotency-Key.",
+    "429": "Too many calls in this minute (throttled), too many tools run at once (too_many_calls), or "
+    "too many calls wait for a worker (calls_wait). Nothing was done. Retry after Retry-After seconds.",
+    "503": "The database is unavailable, busy or full (disk_full). Nothing was changed, unless the "
+    "message states that this is not known. Then repeat a write with the same Idempotency-Key.",
 }
 IDEMPOTENCY_KEY = (
     "A key of your own for this change, such as a UUID. A request with the same key within 24 hours changes "

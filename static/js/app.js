@@ -170,6 +170,7 @@ const count = (field) => {
   const output = document.getElementById(`${field.id}-count`);
   const length = [...field.value].length;
   if (!output) return;
+  output.hidden = !length;
   const numbers = [length, Math.ceil(length / 4)];
   output.textContent = output.textContent.replace(/\d+/g, () => numbers.shift());
   /* Nothing to restore where the text is that one. */

@@ -24,7 +24,7 @@ PATTERNED = [(make_parameter(schema={"type": "string", "pattern": pattern}),) fo
         (ONE, "No changes", "idle"),
         (other(rest={"icons": []}), "No effect", "idle"),
         (other(inputs=(*ONE.inputs, make_parameter("day", required=False))), "Safe", "ok"),
-        (other(description="Other words."), "Read first", "warn"),
+        (other(description="Other words."), "Read the changes", "warn"),
         (other(annotations=Annotations(destructive=True)), "More risk", "warn"),
         (other(requirements=Requirements(scopes=("read",))), "Needs more rights", "bad"),
         (other(inputs=PATTERNED[1]), "Breaking for agents", "bad"),

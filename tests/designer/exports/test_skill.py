@@ -149,7 +149,7 @@ def test_release_without_procedures_says_what_to_do(api, desk):
         answer = api.get(f"{URL}1/tools/", query, headers={"If-None-Match": f'"{digest}"'})
         assert (answer.status_code, answer.json()["code"]) == (409, "format_cannot_carry")
         assert answer.json()["message"] == (
-            "This release has no procedures, and this format holds nothing else: write one, publish."
+            "This release has no procedures, and the format contains nothing else. Write one, then publish."
         )
     page = api.get("/agents/desk/releases/1/").content.decode()
     assert "This release has no procedures" in page

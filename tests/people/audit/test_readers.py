@@ -122,7 +122,7 @@ def test_the_page_says_what_is_left_out(client, cast):
     client.force_login(cast["outside"])
     assert "other people\u2019s keys" in text_of(client.get("/audit/")).replace("'", "\u2019")
     client.force_login(cast["admin"])
-    lead = text_of(client.get("/audit/")).partition("A changed entry is detected.")
+    lead = text_of(client.get("/audit/")).partition("an entry that was altered.")
     assert lead[1]
     assert "keys" not in lead[2][:120]
 
