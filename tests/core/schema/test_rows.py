@@ -113,5 +113,5 @@ def test_members_are_renamed_added_and_taken_out():
 def test_a_default_is_of_the_kind_of_its_row(kind, text, value):
     assert rows.read_default(Row("x", kind, values=("a",), default=text)) == value
     if kind not in ("text", "texts"):
-        with pytest.raises(RowError, match=r"Give|Write"):
+        with pytest.raises(RowError, match=r"Enter|Choose|Write"):
             rows.read_default(Row("x", kind, values=("a",), default="{?"))

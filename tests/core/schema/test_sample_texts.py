@@ -187,6 +187,12 @@ def test_groups_are_nested_to_a_limit():
     assert sample_texts.text("(" * 49 + "a" + ")" * 49, Random(1), ignore) == "a"
 
 
+def test_groups_after_other_groups_are_nested_to_the_same_limit():
+    count = sample_texts.MAX_GROUPS
+    with pytest.raises(UnwritablePatternError):
+        sample_texts.text("((a)" * count + ")" * count, Random(1), ignore)
+
+
 def test_groups_beside_each_other_are_not_nested():
     assert sample_texts.text("(a)" * 60, Random(1), ignore) == "a" * 60
 
