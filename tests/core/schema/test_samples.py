@@ -197,3 +197,15 @@ def test_a_schema_that_asks_for_too_much_is_given_up_soon(schema, monkeypatch):
     with pytest.raises(samples.UnmetSchemaError):
         samples.generate(schema, 1)
     assert sum(counted) < samples.MAX_WORK * 1.1
+
+
+@pytest.mark.parametrize("ending", ["id", "key", "code", "number", "no"])
+def test_a_name_that_ends_like_one_gets_a_code(ending):
+    schema = {"type": "object", "properties": {f"plot_{ending}": {"type": "string"}}}
+    assert samples.generate(schema, 5) == {f"plot_{ending}": "RM-95352"}
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_names_of_members_are_made_up_as_texts(seed):
+    schema = {"type": "object", "minProperties": 3, "propertyNames": {"type": ["integer", "string"]}}
+    assert not any(map(str.isdecimal, samples.generate(schema, seed)))

@@ -318,3 +318,13 @@ def test_hundreds_of_missing_names_are_named():
     ready = validation.checked({"type": "object", "required": [f"p{n}" for n in range(900)]})
     faults = validation.faults(ready, {f"q{n}": "" for n in range(900)})
     assert [fault.path for fault in faults] == [(f"p{n}",) for n in range(validation.MAX_FAULTS)]
+
+
+def test_patterns_after_the_first_hundred_are_left_out():
+    count = validation.MAX_PATTERNS
+    schema = {"properties": {f"p{n}": {"type": "string", "pattern": "^a"} for n in range(count + 2)}}
+    properties = checked(schema).schema["properties"]
+    assert [name for name, rule in properties.items() if "pattern" not in rule] == [
+        f"p{count}",
+        f"p{count + 1}",
+    ]
