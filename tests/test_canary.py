@@ -502,6 +502,8 @@ def call_for_a_client(planted: Planted, vendor: HostileVendor, idp: IdentityProv
         planted.secrets["address of a hint"] = started["webhook"].strip("/").rpartition("/")[2]
         runs.end({"letter": "Dear all"})
         assert client.post(urlsplit(started["webhook"]).path).status_code == 200
+        invocation.perform_due_calls()
+        assert "creation" in json.dumps(Call.objects.latest("pk").result)
 
 
 def prove_with_a_key(planted: Planted, api: APIClient) -> None:

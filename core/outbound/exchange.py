@@ -70,6 +70,18 @@ def record_late_exchange(exchange: Exchange, body: bytes, began: float, secrets:
     return replace(exchange, reply=_start_of([body], secrets), duration_ms=exchange.duration_ms + duration_ms)
 
 
+def strike_out(exchange: Exchange, secrets: SecretScanner) -> Exchange:
+    """Return a record without secrets that a vendor may repeat in its replies."""
+    return replace(
+        exchange,
+        url=secrets.struck_out(exchange.url),
+        body=secrets.struck_out(exchange.body),
+        reply=secrets.struck_out(exchange.reply),
+        headers={name: secrets.struck_out(value) for name, value in exchange.headers.items()},
+        reply_headers={name: secrets.struck_out(value) for name, value in exchange.reply_headers.items()},
+    )
+
+
 def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:
     """Return the start of a body without secrets, including escaped and truncated ones."""
     content = b""

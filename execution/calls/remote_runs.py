@@ -85,6 +85,8 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
         running_call.update(gives_up_at=Now() + pause, sent_at=None)
         return None
     seconds = time.monotonic() - began
+    if protocol.context.webhook:
+        exchanges = run_hints.strike_out(call, exchanges)
     attempts.append(results.attempt(outcome, exchanges, 0, seconds, protocol.unshown))
     circuit_breaker.record_call(call.version.tool, outcome)
     return outcome

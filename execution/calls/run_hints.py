@@ -6,6 +6,7 @@ The address belongs to one call and cannot be guessed.
 
 import hmac
 import uuid
+from collections.abc import Iterable
 
 from django.db.models.functions import Now
 from django.urls import reverse
@@ -14,6 +15,9 @@ from catalog.models import Call
 from catalog.models.calls import CallStatus
 from core import encryption
 from core.errors import DomainError
+from core.outbound import exchange
+from core.outbound.exchange import Exchange
+from core.outbound.secret_echo import SecretScanner
 from core.public_url import public_url
 from execution.calls.queue import wake_worker
 
@@ -29,6 +33,12 @@ def address(call: Call) -> str:
         # Without a key of the installation there is no proof. The run is polled anyway.
         return ""
     return "" if url.startswith("/") else url
+
+
+def strike_out(call: Call, exchanges: Iterable[Exchange]) -> list[Exchange]:
+    """Return the records of requests without the proof: vendors return the address with the run."""
+    secrets = SecretScanner([_proof(call.key)])
+    return [exchange.strike_out(each, secrets) for each in exchanges]
 
 
 def take(key: uuid.UUID, proof: str) -> bool:
