@@ -278,7 +278,7 @@ class _Open:
     def __init__(self, name: UUID, remainder: ReplyRemainder, head: _ReplyHead, owner: _Owner) -> None:
         self.name, self.head, self.owner = name, head, owner
         self._rest = remainder
-        self._has_ended = self._is_over = False
+        self._has_ended = self._is_dropped = False
 
     def run(self) -> None:
         try:
@@ -287,7 +287,7 @@ class _Open:
             finally:
                 self._rest.abandon()
             self._has_ended = True
-            if not self._is_over:
+            if not self._is_dropped:
                 self.send(end)
         except (redis.RedisError, DomainError) as exc:
             logger.warning("the rest of a reply of %s could not be stored: %s", self.owner.origin, exc)
@@ -302,15 +302,15 @@ class _Open:
                 if len(pending) < PIECE_BYTES and not pending.endswith(EVENT_ENDS):
                     continue
                 time.sleep(max(0.0, sent_at + SECONDS_BETWEEN_PIECES - time.monotonic()))
-                overlap = self._pass_on(bytes(pending), overlap)
+                overlap = self._forward(bytes(pending), overlap)
                 pending.clear()
                 sent_at = time.monotonic()
-            self._pass_on(bytes(pending), overlap)
+            self._forward(bytes(pending), overlap)
         except ProtocolError as exc:
             return _Piece(ended=True, error=type(exc).__name__, code=exc.code, message=exc.message)
         return _Piece(ended=True)
 
-    def _pass_on(self, piece: bytes, overlap: bytes) -> bytes:
+    def _forward(self, piece: bytes, overlap: bytes) -> bytes:
         if self.owner.holds_secret(overlap + piece):
             message = f"{self.owner.origin} sent the credential back, so its reply was discarded."
             raise RefusedError("ECHO", message)
@@ -347,7 +347,7 @@ class _Open:
         *_, state, ciphertext = pipeline.execute()
         if state == _WANTED:
             return False
-        self._is_over = True
+        self._is_dropped = True
         if ciphertext:
             # Another process may have replaced the facts.
             self.head = _decrypt_head(self.name, str(ciphertext))

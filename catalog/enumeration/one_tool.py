@@ -206,7 +206,9 @@ class _ListedTools:
 
 def _limits(tool: Tool) -> Limits:
     usual = bounds.limits_of(tool.endpoint)
-    return replace(usual, request=SECONDS, session=SECONDS, is_asked_for=True, backoff=(), patience=2.0)
+    return replace(
+        usual, request=SECONDS, session=SECONDS, is_callers_deadline=True, backoff=(), patience=2.0
+    )
 
 
 def _record_fetch(protocol: Protocol, tool: Tool, item: Item) -> FetchResult:

@@ -120,7 +120,7 @@ class Connection(HTTPConnection):
         self._key = ConnectionKey(kept_for, url.origin, policy, authorities) if kept_for else None
         self._dialled: BoundedSocket | None = None
         # Protects the socket from `interrupt` after another session has it, or another file has its number.
-        self._parting = threading.Lock()
+        self._socket_lock = threading.Lock()
         self._has_sent = False
         self._budget: Budget
         self._is_unwanted: Callable[[], bool] = lambda: False
@@ -208,14 +208,14 @@ class Connection(HTTPConnection):
     def leave(self) -> None:
         """End the session's use. A connection whose reply was read to its end returns to the pool."""
         if self._key and self._dialled and self.sock is self._dialled:
-            with self._parting:
+            with self._socket_lock:
                 sock, self.sock, self._dialled = self._dialled, None, None
             pool.give(self._key, sock)
         self.abandon()
 
     def abandon(self) -> None:
         """Close the socket at once. `close` leaves it open for a reply that is still read."""
-        with self._parting:
+        with self._socket_lock:
             sock, self._dialled = self._dialled, None
         self.close()
         if sock and (descriptor := sock.detach()) != -1:
@@ -223,7 +223,7 @@ class Connection(HTTPConnection):
 
     def interrupt(self) -> None:
         """Shut the connection down, so that a waiting thread wakes up. For another thread."""
-        with self._parting, suppress(OSError):
+        with self._socket_lock, suppress(OSError):
             if self._dialled:
                 # Not the method of TLS sockets, which would remove their state while another thread reads.
                 socket.socket.shutdown(self._dialled, socket.SHUT_RDWR)

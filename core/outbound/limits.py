@@ -18,7 +18,7 @@ class Limits:
     request, body: of one request. session, session_bytes: of all requests of a session.
     ratio: how many times larger than the compressed body the body may be, from `ratio_from` bytes on.
     patience: the longest wait before a retry.
-    is_asked_for: the caller set `request` as its deadline, so silence is not a failure of its own (IDLE).
+    is_callers_deadline: the caller chose `request`, so silence is not an error of its own (IDLE).
     with_progress: progress renews `request` and `session`, up to this many seconds in all; 0: it does not.
     body_way_out, session_way_out: a sentence on how to raise the limit, where a user can.
     """
@@ -33,7 +33,7 @@ class Limits:
     ratio_from: int = MIB
     backoff: tuple[float, ...] = (0.2, 1.0)
     patience: float = 5.0
-    is_asked_for: bool = False
+    is_callers_deadline: bool = False
     with_progress: float = 0.0
     body_way_out: str = ""
     session_way_out: str = ""
@@ -52,8 +52,9 @@ class Budget:
         self.limits = limits
         self.ends = min(ends, session_ends)
         self._silent_since = started_at
-        # At the end of the session a silent server may have been about to respond, so it is not called idle.
-        has_full_time = ends <= session_ends and not limits.is_asked_for
+        # A server hangs if it is silent for half of the request's time. Not if the session ends first: then
+        # the server may have been about to respond.
+        has_full_time = ends <= session_ends and not limits.is_callers_deadline
         self._long_silence = limits.request / 2 if has_full_time else math.inf
         self.allotted = limits.request if ends <= session_ends else limits.session
         self.body = 0

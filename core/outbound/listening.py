@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.reply import Reply
-from core.outbound.rest import MAX_REST_SECONDS, Line
+from core.outbound.rest import MAX_REST_SECONDS, ReplyConnection
 
 EVENT_ENDS = (b"\r\n\r\n", b"\n\n", b"\r\r")
 _END = re.compile(b"|".join(EVENT_ENDS))
@@ -31,21 +31,21 @@ class Listening:
         self.is_refused = False
         self.has_ended = False
         self._ask, self._interrupt = ask, interrupt
-        self._line: Line | None = None
-        self._is_over = False
-        # Of the closing and the reading thread, the last one closes the socket, whose number may be reused
-        # then.
-        self._parting = threading.Lock()
-        self._has_passed_on = False
+        self._connection: ReplyConnection | None = None
+        self._is_closed = False
+        # One thread closes this stream and another one reads the reply. Whichever ends last closes the socket
+        # of the reply: closed earlier, its descriptor could belong to another file while it is read.
+        self._closing_lock = threading.Lock()
+        self._has_reply_ended = False
         self._events: SimpleQueue[bytes | ProtocolError | None] = SimpleQueue()
         _start(self._listen)
 
-    def merge_events(self, pieces: Iterator[bytes], line: Line) -> Iterator[bytes]:
+    def merge_events(self, pieces: Iterator[bytes], connection: ReplyConnection) -> Iterator[bytes]:
         """Yield the pieces of a reply, with whole events of this stream in between, until the reply ends.
 
-        Raises the errors of `pieces`. `line`: the connection of the reply.
+        Raises the errors of `pieces`. `connection`: the connection of the reply.
         """
-        _start(lambda: self._pass_on(pieces, line))
+        _start(lambda: self._forward_reply(pieces, connection))
         while (item := self._events.get()) is not None:
             if isinstance(item, ProtocolError):
                 raise item
@@ -61,30 +61,30 @@ class Listening:
 
     def interrupt(self) -> None:
         self._interrupt()
-        if self._line:
-            self._line.interrupt()
+        if self._connection:
+            self._connection.interrupt()
 
     def close(self) -> None:
-        self._is_over = True
+        self._is_closed = True
         self.interrupt()
 
-    def close_with(self, line: Line) -> None:
+    def close_with(self, connection: ReplyConnection) -> None:
         """Close this stream and the connection of the reply."""
         self.close()
-        with self._parting:
-            has_passed_on = self._has_passed_on
-            line.interrupt()
-        if has_passed_on:
-            line.abandon()
+        with self._closing_lock:
+            has_reply_ended = self._has_reply_ended
+            connection.interrupt()
+        if has_reply_ended:
+            connection.abandon()
 
     def _listen(self) -> None:
         try:
             reply = self._ask()
             if (reply_rest := reply.rest) is None:
                 return
-            self._line = reply_rest
+            self._connection = reply_rest
             try:
-                if self._is_over:
+                if self._is_closed:
                     return
                 for events in _whole_events(chain([reply.body], reply_rest.read(MAX_REST_SECONDS))):
                     self._events.put(_POSITION.sub(b"", events))
@@ -98,33 +98,33 @@ class Listening:
         finally:
             self.has_ended = True
 
-    def _pass_on(self, pieces: Iterator[bytes], line: Line) -> None:
+    def _forward_reply(self, pieces: Iterator[bytes], connection: ReplyConnection) -> None:
         try:
             for events in _whole_events(pieces):
                 self._events.put(events)
         except ProtocolError as exc:
             self._events.put(exc)
         finally:
-            with self._parting:
-                self._has_passed_on, is_over = True, self._is_over
-            if is_over:
-                line.abandon()
+            with self._closing_lock:
+                self._has_reply_ended, is_closed = True, self._is_closed
+            if is_closed:
+                connection.abandon()
             self._events.put(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class MergedConnections:
     """The connections of a reply and of the second stream."""
 
-    line: Line
+    connection: ReplyConnection
     listening: Listening
 
     def interrupt(self) -> None:
-        self.line.interrupt()
+        self.connection.interrupt()
         self.listening.interrupt()
 
     def abandon(self) -> None:
-        self.listening.close_with(self.line)
+        self.listening.close_with(self.connection)
 
 
 def _start(work: Callable[[], None]) -> None:

@@ -38,7 +38,7 @@ class Request:
     shown: replaces the body in records.
     is_closing: is sent even after the session was interrupted.
     keeps_rest: a reply that was enough before its end stays open and belongs to the caller.
-    beside: a second stream whose events are read together with those of the reply.
+    second_stream: an event stream whose events are read together with those of the reply.
     """
 
     method: str
@@ -52,7 +52,7 @@ class Request:
     shown: bytes | None = None
     is_closing: bool = False
     keeps_rest: bool = False
-    beside: Listening | None = None
+    second_stream: Listening | None = None
 
 
 class RequestMethods(Interface):
@@ -90,7 +90,7 @@ class RequestMethods(Interface):
         shown: object = None,
         is_closing: bool = False,
         keeps_rest: bool = False,
-        beside: Listening | None = None,
+        second_stream: Listening | None = None,
     ) -> Reply:
         content, shown_content = _encode(json), None if shown is None else _encode(shown)
         all_headers = {"Content-Type": "application/json", **(headers or {})}
@@ -107,7 +107,7 @@ class RequestMethods(Interface):
                 shown_content,
                 is_closing=is_closing,
                 keeps_rest=keeps_rest,
-                beside=beside,
+                second_stream=second_stream,
             )
         )
 

@@ -191,8 +191,8 @@ class Incoming:
             self.event = b"data: " + line + b"\n\n"
             yield self.event
 
-    def reply(self, body: bytes, url: str, *, is_beside: bool) -> Reply:
-        """Return the reply with this body. `is_beside`: the body may contain events of two streams.
+    def reply(self, body: bytes, url: str, *, has_second_stream: bool) -> Reply:
+        """Return the reply with this body. `has_second_stream`: the body may contain events of two streams.
 
         A document without events of the other stream is returned as it was sent.
         """
@@ -200,7 +200,7 @@ class Incoming:
         if response is None:
             return Reply(HTTPStatus.OK, {"content-type": EVENTS}, body, url)
         headers = plain_headers(response)
-        if is_beside and self._is_document:
+        if has_second_stream and self._is_document:
             if body == self.event:
                 body = self.document
             else:

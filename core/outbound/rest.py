@@ -13,7 +13,7 @@ OPEN_SECONDS = 600
 MAX_REST_SECONDS = 6 * 3600.0
 
 
-class Line(Protocol):
+class ReplyConnection(Protocol):
     """The connection of a reply."""
 
     def interrupt(self) -> None:
@@ -29,8 +29,10 @@ class ReplyRemainder:
     It belongs to one thread; `interrupt` is for other threads.
     """
 
-    def __init__(self, line: Line, pieces: Iterator[bytes], budget: Budget, size: int) -> None:
-        self._line, self._pieces, self._budget, self._size = line, pieces, budget, size
+    def __init__(
+        self, connection: ReplyConnection, pieces: Iterator[bytes], budget: Budget, size: int
+    ) -> None:
+        self._connection, self._pieces, self._budget, self._size = connection, pieces, budget, size
 
     def read(self, seconds: float) -> Iterator[bytes]:
         """Yield the decoded pieces that arrive within so many seconds. Raises ProtocolError."""
@@ -42,7 +44,7 @@ class ReplyRemainder:
             yield piece
 
     def interrupt(self) -> None:
-        self._line.interrupt()
+        self._connection.interrupt()
 
     def abandon(self) -> None:
-        self._line.abandon()
+        self._connection.abandon()

@@ -28,7 +28,7 @@ from core.outbound.connection_pool import KeptFor
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.exchange import Exchange, glimpse, record_exchange, record_late_exchange
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
-from core.outbound.listening import Listening, Together
+from core.outbound.listening import Listening, MergedConnections
 from core.outbound.open_reply import OpenReplies, OpenReply
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
@@ -45,7 +45,7 @@ from core.outbound.request import (
     request_target,
 )
 from core.outbound.response import Incoming, read_body, with_converted_errors
-from core.outbound.rest import Line, ReplyRemainder
+from core.outbound.rest import ReplyConnection, ReplyRemainder
 from core.outbound.secret_echo import SecretScanner
 from core.outbound.sockets import ClientCertificate
 
@@ -224,7 +224,7 @@ class HttpSession(RequestMethods):
         other._apply, other._turns = self._apply, no_turns
         self._others.append(other)
         if seconds:
-            other._limits = replace(self._limits, request=seconds, session=seconds, is_asked_for=True)
+            other._limits = replace(self._limits, request=seconds, session=seconds, is_callers_deadline=True)
 
         def is_enough(body: bytes) -> bool:
             return True
@@ -393,7 +393,7 @@ class HttpSession(RequestMethods):
         is_done = False
         parts: list[bytes] = []
         reply_rest: ReplyRemainder | None = None
-        line: Line = self._connection
+        connection: ReplyConnection = self._connection
         incoming = Incoming()
         began = time.monotonic()
         pieces = with_converted_errors(
@@ -401,23 +401,23 @@ class HttpSession(RequestMethods):
         )
         url = self._url.origin + target
         try:
-            if request.beside:
+            if request.second_stream:
                 # Before the head of the reply, because the vendor may need an answer on the other stream
                 # first.
-                pieces = request.beside.merge_events(incoming.as_events(pieces, budget), line)
-                line = Together(line, request.beside)
+                pieces = request.second_stream.merge_events(incoming.as_events(pieces, budget), connection)
+                connection = MergedConnections(connection, request.second_stream)
             is_done = self._read_reply(pieces, budget, request.is_enough, parts)
             if incoming.is_whole and not is_done:
                 # The reply is complete, so the connection can be used again.
                 is_done = self._read_reply(pieces, budget, None, [])
-            reply = incoming.reply(b"".join(parts), url, is_beside=request.beside is not None)
+            reply = incoming.reply(b"".join(parts), url, has_second_stream=request.second_stream is not None)
             parts = [reply.body]
             if request.keeps_rest and not is_done and reply.status == HTTPStatus.OK:
-                reply_rest = ReplyRemainder(line, pieces, budget, len(reply.body))
+                reply_rest = ReplyRemainder(connection, pieces, budget, len(reply.body))
         finally:
             if not is_done:
                 if reply_rest is None:
-                    line.abandon()
+                    connection.abandon()
                 self._connection = self._connect(self._url, certificate=self._certificate)
             if self.exchanges is not None:
                 exchange = record_exchange(request, url, incoming.response, parts, began, self._secrets)

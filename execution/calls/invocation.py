@@ -481,7 +481,7 @@ def _limits(call: Call) -> Limits:
     return replace(
         DEFAULT_LIMITS,
         request=seconds,
-        is_asked_for=True,
+        is_callers_deadline=True,
         with_progress=MAX_SECONDS_WITH_PROGRESS if call.extends_with_progress else 0.0,
         session=session_seconds,
         body=MAX_REPLY_BYTES,

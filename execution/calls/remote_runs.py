@@ -180,7 +180,7 @@ def _limits(call: Call) -> Limits:
         return LIMITS
     # A stream is read to its end.
     seconds = float(call.deadline_seconds)
-    return replace(LIMITS, request=seconds, session=seconds + LIMITS.session, is_asked_for=True)
+    return replace(LIMITS, request=seconds, session=seconds + LIMITS.session, is_callers_deadline=True)
 
 
 def _is_late(call: Call) -> bool:

@@ -161,7 +161,7 @@ class SentRequest:
                 is_repeatable=request.is_harmless,
                 is_enough=self.is_enough(),
                 keeps_rest=self.may_ask,
-                beside=self.listening,
+                second_stream=self.listening,
             )
         except UnavailableError as error:
             self.cancel_unwanted(error)

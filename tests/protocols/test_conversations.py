@@ -451,7 +451,7 @@ def test_an_unknown_tool_is_refused_and_reported(pair):
 
 
 def test_a_reply_that_is_late_leaves_it_open_whether_the_tool_ran(pair):
-    release, limits = pair.release(), Limits(request=0.3, is_asked_for=True)
+    release, limits = pair.release(), Limits(request=0.3, is_callers_deadline=True)
     with talk(pair, release, limits=limits, script=then_waits(b"")) as session:
         outcome = pair.call(session, release.tools()[0])
     assert (outcome.outcome, outcome.error["code"]) == ("unavailable", "DEADLINE")
