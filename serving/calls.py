@@ -370,13 +370,15 @@ def resume(
     """
     released_version(tool)
     runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, side=side)
-    go_on: Callable[..., Call] = invocation.continue_now
+    continue_call: Callable[..., Call] = invocation.continue_now
     if is_made_here:
-        go_on = invocation.continue_in_thread
+        continue_call = invocation.continue_in_thread
     elif mode != Mode.WAIT:
-        go_on = partial(continuing.continue_call, mode=mode)
+        continue_call = partial(continuing.continue_call, mode=mode)
     try:
-        following = go_on(call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark)
+        following = continue_call(
+            call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark
+        )
     except ArgumentsError as error:
         return _refuse_arguments(tool, error, format_)
     return answer_of(masked_call(following, key), tool, format_)

@@ -520,7 +520,7 @@ def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
     assert onboarding.read_in_protocol(other, "mcp", actor=ada)
     assert onboarding.read_with_credential(other, row, actor=ada)
     vendor_operations.remove_endpoint(other, actor=ada)
-    [run] = onboarding.go_on(row, actor=ada)
+    [run] = onboarding.start_waiting_runs(row, actor=ada)
     assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     inspector.inspect_pending(endpoint.pk)
     entry_count = AuditEntry.objects.count()

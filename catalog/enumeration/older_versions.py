@@ -96,7 +96,7 @@ class _HistoryReader:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.protocol = endpoint.speak()
+        self.protocol = endpoint.build_protocol()
         self.notes: dict[str, dict[str, Any]] = {}
         self.silent = 0
         self.failed = 0

@@ -60,15 +60,15 @@ class FetchResult:
 
 
 def fetch(tool: Tool) -> FetchResult:
-    """Return the result of a request to the vendor, now or within the interval, by any process.
+    """Request the tool from its vendor, unless a process has done so within the interval. Return the result.
 
     Call it outside of transactions. It has no database connection while it waits.
     """
-    if tool.endpoint.speak().is_own:
+    if tool.endpoint.build_protocol().is_own:
         return FetchResult()
     ends = time.monotonic() + SECONDS * WAITS_LONGER_BY
     rows: QuerySet[ToolFetch] | QuerySet[ListFetch]
-    if tool.endpoint.speak().fetches_alone:
+    if tool.endpoint.build_protocol().fetches_alone:
         ToolFetch.objects.get_or_create(pk=tool.pk)
         rows = ToolFetch.objects.filter(pk=tool.pk)
     else:
@@ -127,7 +127,7 @@ def _fetch_tool(tool: Tool) -> FetchResult:
     # No probe of its own: runs and calls find out whether the vendor is back.
     if until := circuit_breaker.unavailable_until(endpoint):
         raise UnavailableError("CIRCUIT_OPEN", f"Nothing is sent to “{endpoint}” until {until:%H:%M:%S} UTC.")
-    protocol = endpoint.speak()
+    protocol = endpoint.build_protocol()
     if not protocol.fetches_alone:
         return _read_list(tool, protocol)
     with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
@@ -243,7 +243,7 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> FetchR
             if harvest.changed:
                 merge(run, harvest)
                 outbox.tools_changed(run.pk)
-                breaches.record_breaches(run, harvest.findings, has_new=False, has_moved=True)
+                breaches.record_breaches(run, harvest.findings, has_new=False, has_changed=True)
                 if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
                     outbox.review_waits(run.endpoint_id)
                 _forget_page(run, item)

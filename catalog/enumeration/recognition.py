@@ -48,7 +48,7 @@ def explain(endpoint: Endpoint, error: ProtocolError, policy: Policy | None = No
             suppress(ProtocolError),
             sessions.open_session(draft, limits=LIMITS, policy=policy) as session,
         ):
-            page = next(iter(draft.speak().enumerate(session, NoKnownPages())), None)
+            page = next(iter(draft.build_protocol().enumerate(session, NoKnownPages())), None)
             if page is not None and page.items:
                 return WrongProtocolError(endpoint, other)
     return error

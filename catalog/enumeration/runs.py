@@ -73,7 +73,7 @@ class HeldError(Exception):
 def request_run(
     endpoint: Endpoint, *, trigger: Trigger, actor: User | None = None, may_withdraw: int | None = None
 ) -> Run:
-    """A queued run of the endpoint, or the one that is already active. The next scheduled one moves on."""
+    """Queue a run of the endpoint, or return the active one. The next scheduled run is postponed."""
     if not endpoint.is_live:
         raise DomainError(
             "endpoint_removed", "This endpoint was removed, so it is not read any more.", status=409
@@ -265,7 +265,7 @@ class _RunPart:
 
     def __init__(self, run: Run, *, is_last: bool = False) -> None:
         self.run = run
-        self.replies = kept_replies.Replies(run, self.go_on)
+        self.replies = kept_replies.Replies(run, self.raise_if_over)
         self.heart = Heartbeat(run, self.replies)
         self.is_last = is_last
         self.began = time.monotonic()
@@ -274,7 +274,7 @@ class _RunPart:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
-    def go_on(self) -> None:
+    def raise_if_over(self) -> None:
         """Raise if the part is over. Called when all replies so far can be stored. Each part reads at
         least one reply."""
         if self.heart.is_lost:
@@ -300,7 +300,7 @@ def _read_part(part: _RunPart, on_progress: OnProgress | None) -> Harvest:
 
     reached: dict[str, str] = {}
     open_session = partial(sessions.open_session, endpoint, heart.heard, reached_addresses=reached)
-    protocol = endpoint.speak()
+    protocol = endpoint.build_protocol()
     read_list = partial(listing.read, run, protocol, open_session, replies, progress)
     deadline = part.began + WHOLE_SECONDS
     try:

@@ -72,10 +72,10 @@ def as_it_was_read(run: Run) -> QuerySet[Endpoint]:
     )
 
 
-def keep_pass(run: Run, saw: str) -> None:
+def add_pass(run: Run, pass_digest: str) -> None:
     """Store the digest of a pass over the list, for comparison with the next pass."""
     # Stored in the row, because a long run continues in another process.
-    run.passes = [*run.passes, saw]
+    run.passes = [*run.passes, pass_digest]
     Run.objects.filter(pk=run.pk, attempt=run.attempt).update(passes=run.passes)
 
 
@@ -111,7 +111,7 @@ def record(run: Run, harvest: Harvest) -> None:
             run,
             harvest.findings,
             has_new=harvest.added > 0,
-            has_moved=bool(harvest.changed or harvest.returned),
+            has_changed=bool(harvest.changed or harvest.returned),
         )
         if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
             outbox.review_waits(run.endpoint_id)
@@ -148,7 +148,7 @@ def _succeed(run: Run, harvest: Harvest) -> None:
             error_message="",
             last_success_at=Now(),
             held_run=None,
-            read_revision=run.endpoint.speak().revision,
+            read_revision=run.endpoint.build_protocol().revision,
         )
     ):
         is_live = Endpoint.objects.filter(pk=run.endpoint_id, removed_at=None).exists()
@@ -234,12 +234,14 @@ SET digest = excluded.digest, raw = excluded.raw, listed_at = excluded.listed_at
 
 
 def finish(run: Run, may_resume: bool = False, /, **changes: object) -> bool:
-    """Store the end of a run, if it still has its lease. Return whether it has."""
-    # Only a run that broke off leaves replies to go on from.
-    is_ours = bool(lease.claimed_run(run).update(finished_at=Now(), lease_until=None, **changes))
-    if is_ours:
+    """Store the end of a run. Return False if the run has lost its lease; then nothing is stored.
+
+    may_resume: keep the stored replies, so that the next attempt can continue from them.
+    """
+    has_lease = bool(lease.claimed_run(run).update(finished_at=Now(), lease_until=None, **changes))
+    if has_lease:
         if not may_resume:
             KeptReply.objects.filter(endpoint=run.endpoint_id).delete()
         outcome = str(changes.get("error_code", "ok"))
         transaction.on_commit(partial(RUNS.add, run.endpoint.protocol, outcome))
-    return is_ours
+    return has_lease

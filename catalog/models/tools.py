@@ -180,7 +180,7 @@ def version_name(label: str, rewrite: int, first_seen_at: datetime) -> str:
 
     The name is the vendor's label. The ordinal is not a name: it counts in the order of discovery, so history
     that is read later has higher ordinals than newer versions. docs/decisions/0027-version-names.md has the
-    reasons. rewrite: the number of earlier texts under this label. seen: when this text was first read.
+    reasons. rewrite: the number of earlier texts under this label.
     """
     # Without labels, the time identifies the text.
     first_seen_at = first_seen_at.astimezone(UTC)
@@ -264,7 +264,7 @@ class ToolVersion(models.Model):
 
     def losses(self) -> list[Loss]:
         """Return the parts of the vendor's document that the normal form does not represent."""
-        protocol = self.tool.endpoint.speak()
+        protocol = self.tool.endpoint.build_protocol()
         reconstructed = protocol.write(self.decoded(), self.tool.tool_id, self.label)
         return losses.report(msgspec.json.decode(self.raw), reconstructed)
 

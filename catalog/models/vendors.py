@@ -311,7 +311,7 @@ class Endpoint(models.Model):
         }
 
     def documents(self) -> dict[str, str]:
-        """The texts that its settings name by their size and digest."""
+        """Return the documents among its settings, by name. The settings contain only size and digest."""
         names = self._document_names() & self.settings.keys()
         missing = names - self.unsaved_documents.keys()
         stored_rows = self.stored_documents.filter(name__in=missing) if missing and self.pk else ()
@@ -320,8 +320,8 @@ class Endpoint(models.Model):
     def _document_names(self) -> set[str]:
         return {s.name for s in protocols.get(self.protocol).settings if s.kind == "document"}
 
-    def speak(self) -> Protocol:
-        """The protocol of this endpoint with its settings."""
+    def build_protocol(self) -> Protocol:
+        """Return the protocol of this endpoint, with its settings."""
         document_texts = {
             name: _StoredText(self, name)
             for name in self._document_names() & self.settings.keys()

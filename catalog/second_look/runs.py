@@ -105,7 +105,10 @@ def look_of_endpoint(endpoint: Endpoint) -> SecondLook:
 
 @transaction.atomic
 def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
-    """Request a look as soon as a worker is free. While a look is running, no other is requested."""
+    """Request a second look at the endpoint's tools, and return its row. A running look is not repeated.
+
+    Raises DomainError: 409 `second_look_off` or `not_read`.
+    """
     look = _lock_row(endpoint)
     if not look.is_on:
         message = _("The second look at this endpoint is off. An administrator turns it on first.")
@@ -228,7 +231,7 @@ class _Look:
     def __init__(self, look: SecondLook) -> None:
         self.row = look
         self.endpoint = look.endpoint
-        self.protocol = self.endpoint.speak()
+        self.protocol = self.endpoint.build_protocol()
         current = current_tools.read_current_tools(self.endpoint)
         self.own_tools = {tool: own_tool for tool, own_tool in current.items() if own_tool.is_active}
         earlier_findings = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
@@ -291,7 +294,7 @@ class _Look:
     def _compare_items(
         self, client: OtherClient, fresh: Mapping[str, Item], sight: Sight
     ) -> Iterator[DifferentItem]:
-        # Yields the tools that differ for a model, and not only in their spelling.
+        """Yield the tools that differ for a model, and not only in their spelling."""
         own_tools = [self.own_tools[tool] for tool in fresh]
         rows = ToolVersion.objects.filter(
             tool__in=[own_tool.pk for own_tool in own_tools],
@@ -315,7 +318,9 @@ class _Look:
                 yield DifferentItem(tool, client, version, item, other_signature, *verdict)
 
     def _steady(self, client: OtherClient, suspects: Sequence[DifferentItem]) -> list[DifferentItem]:
-        # The differences that repeated lists of both clients confirm, so that a changing list is no finding.
+        """Return the differences that repeated lists of both clients confirm, so that a changing list is no
+        finding.
+        """
         steady = list(suspects)
         for number, is_other in enumerate(REPEATS):
             if not steady:
@@ -410,7 +415,7 @@ def _record(look: SecondLook, sights: Sequence[Sight], differences: Sequence[Dif
 
 
 def _raise_findings(endpoint: Endpoint, differences: Sequence[DifferentItem]) -> int:
-    # Returns the number of new findings. The same two documents are reported once, whatever the decision was.
+    """Return the number of new findings. Two documents are reported once, whatever the decision was."""
     rows = [
         Finding(
             endpoint=endpoint,

@@ -11,13 +11,13 @@ NEEDED_A_SIGN_IN = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TA
 
 
 def begin(endpoint: Endpoint, *, actor: User) -> Run | None:
-    """The first enumeration run of a new endpoint; None while it waits for a sign-in."""
+    """Request the first enumeration run of a new endpoint; None while it waits for a sign-in."""
     if endpoint.is_paused:
         return None
     return enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
 
 
-def go_on(credential: Credential, *, actor: User) -> list[Run]:
+def start_waiting_runs(credential: Credential, *, actor: User) -> list[Run]:
     """Start the runs that waited for this sign-in."""
     never_read = [
         vendor_operations.update_endpoint(row, actor=actor, is_paused=False) for row in waiting(credential)

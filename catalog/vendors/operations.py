@@ -162,7 +162,7 @@ def create_endpoint(
     An address that is connected already is refused, unless `again` is set for another credential or other
     settings.
 
-    Without a sign-in for its credential it is paused until there is one: `onboarding.go_on`.
+    Without a sign-in for its credential it is paused until there is one: `onboarding.start_waiting_runs`.
     """
     endpoint = Endpoint(
         vendor=lock_row(vendor, Vendor.objects.live()),

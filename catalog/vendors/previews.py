@@ -83,7 +83,7 @@ def preview(
     page.
     """
     policy, limits = policy_for(Door.PREVIEW, source), bounds.limits_of(endpoint, LIMITS)
-    gathering = _Gathering(endpoint.speak())
+    gathering = _Gathering(endpoint.build_protocol())
     try:
         with sessions.open_session(endpoint, limits=limits, policy=policy) as session:
             if endpoint.credential is None:

@@ -136,7 +136,7 @@ def is_exercised(promise: str, *, list_count: int, changed_tool_count: int) -> b
 
 
 def _promises(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple[PromiseRecord, ...]:
-    # The promises of all protocols of the vendor, in the order of the page.
+    """Return the promises of all protocols of the vendor, in the order of the page."""
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None)
     protocol_names = endpoints.order_by().values_list("protocol", flat=True).distinct()
     promised = frozenset[str]().union(*(protocols.get(name).promises for name in protocol_names))

@@ -118,7 +118,7 @@ def waiting() -> QuerySet[VendorRequest]:
 
 
 def waiting_at(draft: Endpoint) -> VendorRequest | None:
-    """The request for this address that waits."""
+    """Return the waiting request for this address."""
     return waiting().filter(protocol=draft.protocol, address=address_of(draft)).first()
 
 

@@ -277,10 +277,10 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 
 def _continue_setup(request: HttpRequest, row: Credential, message: str) -> HttpResponse:
-    # To the enumeration run that waited for this, if it was one.
+    """Read the endpoints that waited for this credential, and redirect to the run if there is exactly one."""
     messages.success(request, message)
     try:
-        runs = onboarding.go_on(row, actor=person(request))
+        runs = onboarding.start_waiting_runs(row, actor=person(request))
     except DomainError as error:  # an administrator removed what was waiting for it
         messages.error(request, error.message)
         return redirect("credential", row.pk)
@@ -301,7 +301,7 @@ def credential_keys(request: HttpRequest, pk: str) -> HttpResponse:
 @public
 @require_GET
 def client_document(request: HttpRequest) -> HttpResponse:
-    # The client metadata, for servers that accept its address as a client id. It contains no secret.
+    """Return the client metadata without secrets, for servers that accept its address as a client id."""
     address = public_url(reverse("client-document"), request)
     described = client_metadata.client_metadata_document(
         redirect_uri(request), authentication=ClientAuthentication.NONE

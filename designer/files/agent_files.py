@@ -250,7 +250,7 @@ def _file_pin(pin: Pin) -> FiledPin:
         ),
         retry=msgspec.convert(pin.retry, FiledRetry),
         mode="fresh" if pin.mode == PinMode.FRESH else "cached",
-        definition=endpoint.speak().write(pin.version.decoded(), pin.tool.tool_id, pin.version.label)
+        definition=endpoint.build_protocol().write(pin.version.decoded(), pin.tool.tool_id, pin.version.label)
         if endpoint.vendor.is_own
         else msgspec.UNSET,
     )

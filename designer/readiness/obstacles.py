@@ -108,7 +108,7 @@ class _UserAccess:
 
     @classmethod
     def read(cls, agent: Agent, user: str, endpoints: Iterable[Endpoint]) -> "_UserAccess":
-        with_context = [endpoint for endpoint in endpoints if endpoint.speak().takes_context]
+        with_context = [endpoint for endpoint in endpoints if endpoint.build_protocol().takes_context]
         grants: dict[tuple[int, str], UserGrant] = {}
         if user and with_context:
             rows = UserGrant.objects.filter(
@@ -208,7 +208,7 @@ class _Catalog:
             versions=versions,
             activities=activities,
             activity_reach=activity_reach,
-            protocols={endpoint.pk: endpoint.speak() for endpoint in endpoints},
+            protocols={endpoint.pk: endpoint.build_protocol() for endpoint in endpoints},
             reviewed=holds.review_states([*versions.values(), *unlisted]),
             credentials={
                 row.pk: status.status_of(row, now)
@@ -235,7 +235,7 @@ class _Catalog:
             obstacles = self.vendor_obstacles(tool, row)
         else:
             slugs = {self.root, tool.agent}
-            obstacles = self.without_vendor(tool, row, resolution, activity, slugs)
+            obstacles = self.activity_obstacles(tool, row, resolution, activity, slugs)
         return ToolFacts(
             resolution=resolution,
             obstacles=tuple(obstacles),
@@ -245,18 +245,24 @@ class _Catalog:
             update=tool.update,
         )
 
-    def without_vendor(
+    def activity_obstacles(
         self,
         tool: AgentTool,
         row: ToolVersion,
-        runs: Resolution,
+        resolution: Resolution,
         activity: ActivityVersion | None,
         slugs: Iterable[str],
     ) -> Iterator[Obstacle]:
-        if runs.fault:
+        """Yield the obstacles of a tool that an activity implements, or the model itself.
+
+        slugs: the agents whose lists of allowed vendors apply.
+        """
+        if resolution.fault:
             to_do = _("Choose an implementation in the environment.")
-            yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do, stops_publishing=True)
-        elif runs.runs == "latent":
+            yield Obstacle(
+                resolution.fault.code, "stops", resolution.fault.message, to_do, stops_publishing=True
+            )
+        elif resolution.runs == "latent":
             message = _("Nothing runs this tool here, so the model writes its output.")
             yield Obstacle("latent", "asks", message, _("Send the output with the call, or after it."))
         elif activity and kinds.get(activity.kind).acts:

@@ -65,7 +65,7 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         "signature": signature,
         "inputs": effective_texts.inputs(signature, visible_rows) if signature and visible_rows else [],
         "outputs": effective_texts.outputs(signature, visible_rows) if signature and visible_rows else [],
-        "facts": row.endpoint.speak().facts(signature) if signature else (),
+        "facts": row.endpoint.build_protocol().facts(signature) if signature else (),
         "form": form,
         "why_not_pinned": _("The vendor no longer offers this tool."),
         "question_before": question_before(request),
@@ -334,7 +334,7 @@ def _count_by_tool(rows: QuerySet[Any]) -> Coalesce:
 
 
 def header(row: Tool) -> dict[str, Any]:
-    # The data in the head of each page of the tool.
+    """Return the data in the head of each page of the tool."""
     tuning = getattr(row, "tuning", None)
     visible_rows = effective_texts.effective_signatures([row]).get(row.pk)
     open_findings = Finding.objects.filter(tool=OuterRef("pk"), state=FindingState.OPEN)
@@ -346,7 +346,9 @@ def header(row: Tool) -> dict[str, Any]:
         "tool": row,
         "shown": visible_rows,
         "stale_count": len(tunings.stale_of(tuning, row.current.decoded())) if tuning and row.current else 0,
-        "is_configurable": bool(row.current and row.endpoint.speak().configuration(row.current.decoded())),
+        "is_configurable": bool(
+            row.current and row.endpoint.build_protocol().configuration(row.current.decoded())
+        ),
         "is_offered": row.endpoint.is_live,
         "is_own": row.endpoint.vendor.is_own,
         "review_state": holds.review_state(row.stopped) if row.stopped else None,

@@ -116,12 +116,12 @@ def find_threads(row: Tool, user: User) -> QuerySet[Thread]:
 
 def choose_mode(version: ToolVersion) -> Mode:
     # If the vendor may send partial results, they are passed on.
-    may_tell = version.tool.endpoint.speak().may_tell_partials(version.decoded())
+    may_tell = version.tool.endpoint.build_protocol().may_tell_partials(version.decoded())
     return Mode.STREAM if may_tell else Mode.WAIT
 
 
 def find_environment(request: HttpRequest, row: Tool) -> CallEnvironment | None:
-    # The environment of an agent that has pinned the tool; None runs the tool outside of all.
+    """Return the environment of an agent that has pinned the tool; None runs the tool outside of all."""
     environment_id = number(request.POST.get("environment", ""))
     if not environment_id:
         return None

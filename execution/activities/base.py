@@ -53,7 +53,7 @@ class ActivityWork:
     """One call that an activity performs.
 
     signature: of the version that was called; the arguments of the call fit it.
-    may_go_on: checked before anything is sent. False once the call was ended from outside.
+    may_continue: checked before anything is sent. False once the call was ended from outside.
     converse: opens a session, runs a function with it, and ends with the call.
     """
 
@@ -61,7 +61,7 @@ class ActivityWork:
     config: Mapping[str, Any]
     signature: Signature
     seconds_left: Callable[[], float]
-    may_go_on: Callable[[], bool]
+    may_continue: Callable[[], bool]
     sleep: Callable[[float], None]
     call_step: CallStep
     continue_step: ContinueStep

@@ -57,7 +57,7 @@ class Callee:
             signature,
             CalleeReference(tool=version.tool_id, ordinal=newer.ordinal) if newer else None,
             newer.name if newer else "",
-            tool.endpoint.speak().configuration(signature),
+            tool.endpoint.build_protocol().configuration(signature),
         )
 
     @property

@@ -86,7 +86,7 @@ def _run_step(
     if seconds < 1:
         failure = outcomes.failed("unavailable", "DEADLINE", "The time was over before it was begun.")
         raise _StepError(failure)
-    if not work.may_go_on():
+    if not work.may_continue():
         raise _StepError(outcomes.failed("cancelled", "CANCELLED", "It was not started."))
     try:
         if stopped is not None:
@@ -133,7 +133,7 @@ def _map_values(
     work: ActivityWork,
     step_outputs: list[Mapping[str, Any]],
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    # Returns the values by name, converted to their parameters, and the reasons for those that cannot be.
+    """Return the values by name, converted to their parameters, and the reasons for those that cannot be."""
     parameters_by_name = {parameter.name: parameter for parameter in parameters}
     values, unfit = {}, {}
     for name, source in sources.items():

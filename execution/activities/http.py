@@ -90,8 +90,8 @@ class Http(ActivityKind):
                 is_administrator=work.call.activity is not None and work.call.activity.is_by_administrator
             ),
         )
-        speak = partial(_send, template, request, work.signature)
-        return work.converse(partial(open_, mark=str(work.call.key)), speak)
+        exchange = partial(_send, template, request, work.signature)
+        return work.converse(partial(open_, mark=str(work.call.key)), exchange)
 
     def why_confirm(self, config: Mapping[str, Any], effects: Annotations) -> str:
         method = read_template(config).method

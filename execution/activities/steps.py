@@ -79,7 +79,7 @@ class VendorKind(ActivityKind):
         return [step.activity for step in read_steps(config).steps if step.activity]
 
     def _signatures(self, steps: Sequence[ActivityStep]) -> list[Signature | Reason]:
-        # The signature of each step's callee, or why it cannot run. Read in a few statements.
+        """Return the signature of each step's callee, or why it cannot run. Read in a few statements."""
         tools = _of_tools({(step.tool, step.ordinal) for step in steps if step.tool})
         activities = _of_activities({step.activity for step in steps if step.activity})
         signatures: list[Signature | Reason] = []
@@ -133,7 +133,7 @@ def _of_tools(keys: set[tuple[int, int]]) -> dict[tuple[int, int], Signature | R
         elif states.get(row.pk) == FindingState.BLOCKED:
             message = _("“{tool}” was blocked in review, so it cannot run.")
             results[key] = "version_blocked", message.format(tool=tool)
-        elif note := tool.endpoint.speak().why_not_run(signature):
+        elif note := tool.endpoint.build_protocol().why_not_run(signature):
             results[key] = note.code, note.message
         else:
             results[key] = signature

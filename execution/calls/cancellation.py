@@ -47,7 +47,7 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
         if call.activity_id:
             message = PERFORMED
         else:
-            is_notified = call.version.tool.endpoint.speak().tells_of_cancel
+            is_notified = call.version.tool.endpoint.build_protocol().tells_of_cancel
             message = f"{SENT} {NOTIFYING if is_notified else NOT_NOTIFIED}"
         was_running = _end(call, CallStatus.RUNNING, message)
         if not was_running and not _end(call, CallStatus.QUEUED, UNSENT):
@@ -101,7 +101,7 @@ def abandon_question(call: Call, state: Mapping[str, Any] | None) -> None:
     try:
         with sessions.open_session(endpoint, None, remote_runs.STOP_LIMITS, mark=str(call.key)) as session:
             give_back()
-            endpoint.speak().give_up(session, state)
+            endpoint.build_protocol().give_up(session, state)
     except (ProtocolError, DomainError) as exc:
         logger.info("the vendor was not notified that no answer comes to call %s: %s", call.pk, exc.code)
 

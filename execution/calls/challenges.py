@@ -42,7 +42,7 @@ def note(call: Call, outcome: Outcome) -> None:
         return
     visits = [ask for ask in outcome.asks if ask.provider and ask.url]
     endpoint = call.version.tool.endpoint
-    needs = endpoint.speak().needs(call.version.decoded())
+    needs = endpoint.build_protocol().needs(call.version.decoded())
     has_run = outcome.outcome in ("ok", "tool_error") and bool(needs.providers)
     if not (visits or has_run) or (user := grants.user_of(call)) is None:
         return
@@ -80,7 +80,7 @@ def _may_ask(endpoint: Endpoint, check_url: str) -> bool:
         is_own = origin_of(check_url, may_ask=True) == origin_of(endpoint.url, may_ask=True)
     except RefusedError:
         return False
-    return is_own or endpoint.speak().may_ask_at(check_url)
+    return is_own or endpoint.build_protocol().may_ask_at(check_url)
 
 
 def tick() -> None:

@@ -290,7 +290,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
     ends = time.monotonic() + min(call.deadline_seconds, terms.policy.give_up_after_seconds)
     tool, endpoint = call.version.tool, call.version.tool.endpoint
     refuse_removed(endpoint)
-    protocol = endpoint.speak()
+    protocol = endpoint.build_protocol()
     try:
         protocol.context = context.context_of(call, protocol)
     except MissingError as missing:
@@ -360,7 +360,7 @@ def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Atte
             config=activity.config,
             signature=call.version.decoded(),
             seconds_left=lambda: ends - time.monotonic(),
-            may_go_on=held_call.may_send,
+            may_continue=held_call.may_send,
             sleep=held_call.sleep,
             call_step=partial(_call_step, call),
             continue_step=partial(_continue_step, call),

@@ -47,7 +47,7 @@ def are_kept(call: Call) -> bool:
     """Return whether the vendor keeps this call as a run, instead of answering in one session."""
     # A client waits for a continued call or for one of this mode, and the parent waits for its step.
     is_waited_for = call.mode == Mode.WAIT or call.continues_id or call.activity_id or call.parent_id
-    return not is_waited_for and call.version.tool.endpoint.speak().keeps_runs
+    return not is_waited_for and call.version.tool.endpoint.build_protocol().keeps_runs
 
 
 def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
@@ -57,7 +57,7 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
     if not call.is_taken_up:
         for target in (call.version.tool, endpoint):
             circuit_breaker.admit(target, LIMITS.request)
-    protocol, exchanges, began = endpoint.speak(), list[Exchange](), time.monotonic()
+    protocol, exchanges, began = endpoint.build_protocol(), list[Exchange](), time.monotonic()
     protocol.context = replace(context.context_of(call, protocol), webhook=run_hints.address(call))
     with (
         sessions.open_session(
@@ -191,7 +191,7 @@ def _is_late(call: Call) -> bool:
 def stop(call: Call) -> bool:
     """Ask the vendor to end the run of this call. Return whether it did. Raises no error of a session."""
     endpoint = call.version.tool.endpoint
-    protocol = endpoint.speak()
+    protocol = endpoint.build_protocol()
     if not protocol.keeps_runs or not endpoint.is_live:
         return False
     protocol.context = context.context_of(call, protocol)

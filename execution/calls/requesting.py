@@ -199,7 +199,11 @@ def _check(
     has_ended: bool,
     has_valid_arguments: bool,
 ) -> RetryTerms:
-    """Return the terms of the call. Raises ArgumentsError, ConfirmationError, DomainError."""
+    """Check whether the call may run, and return its terms for retries.
+
+    terms: None uses the policy of the endpoint. has_ended: nothing is sent, because the call has an outcome.
+    Raises ArgumentsError, ConfirmationError, DomainError.
+    """
     signature = version.decoded()
     checks.refuse_too_large(arguments)
     states: Collection[FindingState] = ()
@@ -207,7 +211,7 @@ def _check(
     if calls_vendor:
         states = checks.review_states(version)
         checks.refuse_unfit(version, states, runtime)
-        if note := version.tool.endpoint.speak().why_not_run(signature):
+        if note := version.tool.endpoint.build_protocol().why_not_run(signature):
             raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
     if thread and (thread.tool_id != version.tool_id or not calls_vendor):
         raise DomainError("other_thread", "This thread is one of another tool.", status=409)
@@ -256,7 +260,7 @@ def store(
         call.site = runtime.site or call.site
         if acting := runtime.on_behalf_of:
             # Tools that an activity calls may need the user.
-            needs_context = call.activity or call.version.tool.endpoint.speak().takes_context
+            needs_context = call.activity or call.version.tool.endpoint.build_protocol().takes_context
             identify = end_users.remember if needs_context else end_users.digest_of
             call.on_behalf_of = identify(runtime.agent, acting.name)
             call.resumes_when_granted = acting.resumes

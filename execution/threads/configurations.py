@@ -37,7 +37,7 @@ _REFERENCE = re.compile(rf"({NAME})(?:@([0-9]{{1,9}}))?")
 
 def parameter_of(version: ToolVersion) -> Parameter | None:
     """Return the input for a configuration, or None if the tool has none."""
-    return version.tool.endpoint.speak().configuration(version.decoded())
+    return version.tool.endpoint.build_protocol().configuration(version.decoded())
 
 
 def why_not(version: ToolVersion, values: object) -> str:

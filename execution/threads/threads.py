@@ -52,7 +52,7 @@ class ThreadUnavailableError(DomainError):
 
 
 def can_have(version: ToolVersion) -> bool:
-    return version.tool.endpoint.speak().has_threads(version.decoded())
+    return version.tool.endpoint.build_protocol().has_threads(version.decoded())
 
 
 def create(
@@ -212,7 +212,7 @@ def _open_session(version: ToolVersion) -> Iterator[tuple[HttpSession, Protocol]
         circuit_breaker.admit(endpoint, LIMITS.session)
         with sessions.open_session(endpoint, None, LIMITS) as session:
             give_back()
-            yield session, endpoint.speak()
+            yield session, endpoint.build_protocol()
     except UnavailableError as error:
         raise ThreadUnavailableError(error) from error
     except ProtocolError as error:

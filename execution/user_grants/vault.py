@@ -124,14 +124,14 @@ def find_needs(endpoint: Endpoint) -> list[Need]:
 
 
 def providers_named(endpoint: Endpoint) -> list[str]:
-    """The providers at which tools of the endpoint want an authorization of their user."""
+    """Return the providers at which tools of the endpoint need an authorization of their user."""
     return sorted(
         {name for _unused, needs in _asking(endpoint, '"authorization":') for name in needs.providers}
     )
 
 
 def _asking(endpoint: Endpoint, member: str) -> Iterator[tuple[str, Needs]]:
-    protocol = endpoint.speak()
+    protocol = endpoint.build_protocol()
     if not protocol.takes_context:
         return
     # Few tools need secrets, and an endpoint may have many tools.

@@ -85,7 +85,7 @@ def resume(
     era = state.get("era", era)
     call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema, questions, era)
     if "reply" in state:
-        return call.go_on(state, answers)
+        return call.resume_on_stream(state, answers)
     return call.run(
         asks.next_params(state, answers), used=state["used"], session_name=state.get("session", "")
     )
@@ -97,7 +97,7 @@ def give_up(session: Session, state: Mapping[str, Any]) -> None:
             transport.give_up(_question_of(state), "The call has ended.")
         elif "session" in state:
             # The session ends with the conversation.
-            transport.go_on_in(state["session"])
+            transport.continue_session(state["session"])
 
 
 def _question_of(state: Mapping[str, Any]) -> VendorQuestion:
@@ -166,9 +166,9 @@ class _Call:
         without.
         """
 
-        def speak(transport: Transport) -> Outcome:
+        def exchange(transport: Transport) -> Outcome:
             if session_name:
-                transport.go_on_in(session_name)
+                transport.continue_session(session_name)
             params = more
             for _ in range(asks.MAX_SILENT_TURNS):
                 answer = self._send(transport, params)
@@ -184,31 +184,31 @@ class _Call:
                 params = {"requestState": state}
             return self._waiting(transport, [], params["requestState"])
 
-        return self._within(used, speak)
+        return self._within(used, exchange)
 
-    def go_on(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
+    def resume_on_stream(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
         """Continue a call of before 2026-07-28 with the answer to the question on its stream."""
         question = _question_of(state)
         response = asks.response_to(state["asked"][QUESTION_NAME], answers.get(QUESTION_NAME))
 
-        def speak(transport: Transport) -> Outcome:
+        def exchange(transport: Transport) -> Outcome:
             answer = transport.answer(question, response)
             if answer.question:
                 return self._stop_for(transport, answer.question)
             return self._outcome(transport, answer)
 
-        outcome = self._within(state["used"], speak)
+        outcome = self._within(state["used"], exchange)
         if outcome.outcome == "unavailable" and (outcome.error or {}).get("code") not in NOT_SENT:
             # A question can be answered once.
             return replace(outcome, can_retry=False)
         return outcome
 
-    def _within(self, used: int, speak: Callable[[Transport], Outcome]) -> Outcome:
+    def _within(self, used: int, exchange: Callable[[Transport], Outcome]) -> Outcome:
         transport = Transport(self.session, used, self.questions, self.era)
         try:
             with transport:
                 try:
-                    return speak(transport)
+                    return exchange(transport)
                 except RpcError as error:
                     if error.number != URL_NEEDED:
                         raise
@@ -366,7 +366,7 @@ def is_copy(text: str, value: object) -> bool:
 
 
 def _structured_outputs(value: Any, signature: Signature) -> dict[str, Any]:
-    # The structured result by output names. Names of the vendor's object override `UNNAMED`.
+    """Return the structured result by output names. Names of the vendor's object override `UNNAMED`."""
     if value is UNSET:
         return {}
     if whole_output := _whole_parameter(signature.outputs):

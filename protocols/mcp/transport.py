@@ -182,7 +182,7 @@ class Transport:
             self._opened = None
         return name
 
-    def go_on_in(self, name: str) -> None:
+    def continue_session(self, name: str) -> None:
         """Continue in the session with this name, if it is still stored."""
         if facts := self.session.find_facts(name):
             self._opened = dict(facts["headers"])

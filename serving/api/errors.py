@@ -60,7 +60,7 @@ class ReleaseErrors(GenericAPIView[Release]):
         declared: Any = ()
         if tool.signature.kind != transfers.KIND:
             version = released_version(tool)
-            declared = version.tool.endpoint.speak().errors(version.decoded())
+            declared = version.tool.endpoint.build_protocol().errors(version.decoded())
         document = {
             "tool": tool.signature.name,
             "ours": [kind._asdict() for kind in call_errors.PEGBOARD_ERRORS],

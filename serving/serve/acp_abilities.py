@@ -78,7 +78,7 @@ def _interrupts(
 def _vendor_may_ask(version: ToolVersion) -> bool:
     if _declares_questions(version):
         return bool(interrupts(version.decoded()))
-    return version.tool.endpoint.speak().may_ask()
+    return version.tool.endpoint.build_protocol().may_ask()
 
 
 def _declares_questions(version: ToolVersion) -> bool:

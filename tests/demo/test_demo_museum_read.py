@@ -24,7 +24,9 @@ def test_the_museum_is_read_called_and_asked(museum):
 
     def call(name, arguments):
         with open_session(endpoint) as session:
-            return endpoint.speak().invoke(session, name, None, tools[name].current.decoded(), arguments)
+            return endpoint.build_protocol().invoke(
+                session, name, None, tools[name].current.decoded(), arguments
+            )
 
     result = call("search_objects", {"query": "brig", "limit": 2})
     assert (result.outcome, len(result.outputs["objects"]), result.notes) == ("ok", 2, ())
@@ -35,7 +37,7 @@ def test_the_museum_is_read_called_and_asked(museum):
     interrupted = call("book_visit", {"date": "2027-03-09", "people": 12})
     assert interrupted.outcome == "needs_input"
     with open_session(endpoint) as session:
-        booked = endpoint.speak().resume(
+        booked = endpoint.build_protocol().resume(
             session,
             "book_visit",
             None,

@@ -296,7 +296,7 @@ def test_whoever_signs_in_anew_reads_a_list_of_their_own():
 
         def reader():
             current_endpoint = Endpoint.objects.get(pk=endpoint.pk)
-            return known_pages.reader_of(current_endpoint, current_endpoint.speak())
+            return known_pages.reader_of(current_endpoint, current_endpoint.build_protocol())
 
         before = reader()
         assert reader() == before
@@ -311,10 +311,10 @@ def test_another_user_name_reads_a_list_of_its_own():
     details = {"name": "Ours", "kind": "basic", "url": url, "secret": "s3cret", "username": "ada"}
     credential = credential_operations.create_credential(actor=actor, **details)
     endpoint = make_endpoint(url=url, credential=credential)
-    before = known_pages.reader_of(endpoint, endpoint.speak())
+    before = known_pages.reader_of(endpoint, endpoint.build_protocol())
     credential_operations.update_credential(credential, actor=actor, username="bob")
     endpoint = Endpoint.objects.get(pk=endpoint.pk)
-    assert known_pages.reader_of(endpoint, endpoint.speak()) != before
+    assert known_pages.reader_of(endpoint, endpoint.build_protocol()) != before
 
 
 @on_protocols("a2t")

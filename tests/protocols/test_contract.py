@@ -224,7 +224,7 @@ def test_name_in_the_registry_is_all_that_a_new_protocol_needs(toy):
     assert protocols.get("toy") is toy
     assert ("toy", toy.label) in protocols.choices()
     assert dict(Endpoint._meta.get_field("protocol").choices)["toy"] == toy.label
-    assert isinstance(Endpoint(protocol="toy").speak(), toy)
+    assert isinstance(Endpoint(protocol="toy").build_protocol(), toy)
 
 
 NO_CODES = {"GET", "POST", "PUT", "PATCH", "HEAD", "DELETE", "OPTIONS", "GB", "KB", "MB"}

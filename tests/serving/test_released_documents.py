@@ -154,5 +154,6 @@ def test_a_call_does_not_read_the_document_of_an_endpoint():
         if "endpointdocument" in captured_query["sql"]
     ]
     assert (
-        json.loads(str(Endpoint.objects.get(pk=endpoint.pk).speak().values["document"]))["openapi"] == "3.1.0"
+        json.loads(str(Endpoint.objects.get(pk=endpoint.pk).build_protocol().values["document"]))["openapi"]
+        == "3.1.0"
     )

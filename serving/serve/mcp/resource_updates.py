@@ -67,6 +67,6 @@ def subscribe(
             served_release.spend_a_call()
             session = stack.enter_context(sessions.open_session(endpoint, limits=_LIMITS))
             give_back()
-            subscription = endpoint.speak().subscribe(session, addresses, STREAM_SECONDS)
+            subscription = endpoint.build_protocol().subscribe(session, addresses, STREAM_SECONDS)
             updates.subscriptions.append(stack.enter_context(subscription))
     return updates

@@ -152,10 +152,10 @@ def test_what_another_process_reads_now_is_not_read_on(long_list, sent_pks, monk
 def test_who_lost_the_lease_asks_for_nothing_more_in_the_middle_of_a_page():
     """A page may take a request for each of its tools."""
     part = enumeration_runs._RunPart(enumeration_runs.request_run(make_endpoint(), trigger=Trigger.COMMAND))
-    part.go_on()
+    part.raise_if_over()
     part.heart.is_lost = True
     with pytest.raises(lease.LostLeaseError):
-        part.go_on()
+        part.raise_if_over()
 
 
 def age_known_pages(endpoint, minutes):

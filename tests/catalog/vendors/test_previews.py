@@ -154,7 +154,7 @@ def test_uploaded_document_is_saved_read_and_never_shown_again(admin_api):
     signed_in(Role.ADMIN).post("/endpoints/new/", form)
 
     endpoint = Endpoint.objects.get()
-    (page,) = endpoint.speak().enumerate(FakeSession(), NoKnownPages())
+    (page,) = endpoint.build_protocol().enumerate(FakeSession(), NoKnownPages())
     assert len(page.items) == 3
     shown_document = admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/").json()["settings"]["document"]
     assert shown_document["bytes"] == len(json.dumps(PASTED))

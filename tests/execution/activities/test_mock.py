@@ -101,7 +101,7 @@ def test_a_slow_mock_sleeps_as_the_calls_own_lease_has_it_and_no_longer_than_its
         signature=version.decoded(),
         seconds_left=lambda: seconds_left,
         sleep=slept.append,
-        **dict.fromkeys(("may_go_on", "call_step", "continue_step", "converse"), pytest.fail),
+        **dict.fromkeys(("may_continue", "call_step", "continue_step", "converse"), pytest.fail),
     )
 
     answer = kinds.get("mock").perform(work)

@@ -104,7 +104,7 @@ def endpoint(agency):
 
 def call(endpoint, agent, arguments, before=None):
     version = Tool.objects.select_related("current").get(endpoint=endpoint, tool_id=agent.id).current
-    protocol, signature = endpoint.speak(), version.decoded()
+    protocol, signature = endpoint.build_protocol(), version.decoded()
     with sessions.open_session(endpoint) as session:
         if before is None:
             return protocol.invoke(session, agent.id, version.label, signature, arguments)

@@ -71,7 +71,7 @@ def endpoint(bank):
 
 def call(endpoint, tool_id, arguments, before=None):
     version = Tool.objects.select_related("current").get(endpoint=endpoint, tool_id=tool_id).current
-    protocol, signature = endpoint.speak(), version.decoded()
+    protocol, signature = endpoint.build_protocol(), version.decoded()
     with sessions.open_session(endpoint) as session:
         if before is None:
             return protocol.invoke(session, tool_id, version.label, signature, arguments)
