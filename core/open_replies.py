@@ -293,7 +293,7 @@ class _Open:
             logger.warning("the rest of a reply of %s could not be stored: %s", self.owner.origin, exc)
 
     def _receive(self) -> _Piece:
-        # Returns the last piece.
+        """Store the pieces of the reply as they arrive, and return the last one."""
         pending, overlap = bytearray(), b""
         sent_at = time.monotonic()
         try:

@@ -74,8 +74,12 @@ def read_prepared(sql: str, values: Values) -> Rows:
     try:
         return run_prepared(sql, values)
     except OperationalError as error:
-        line = django_connection.connection
-        is_closed = line is not None and line.closed and not isinstance(error.__cause__, QueryDeadlineError)
+        connection = django_connection.connection
+        is_closed = (
+            connection is not None
+            and connection.closed
+            and not isinstance(error.__cause__, QueryDeadlineError)
+        )
         if not (is_unchecked and is_closed):
             raise
         django_connection.close()
@@ -91,16 +95,16 @@ def run_together(*statements: tuple[str, Values]) -> list[Rows]:
     django_connection.close_if_health_check_failed()
     django_connection.ensure_connection()
     django_connection.validate_no_broken_transaction()
-    line: psycopg.Connection[Any] = django_connection.connection
+    connection: psycopg.Connection[Any] = django_connection.connection
     began = time.monotonic()
-    with django_connection.wrap_database_errors, line.lock:
+    with django_connection.wrap_database_errors, connection.lock:
         try:
-            results = line.wait(_conversation(line, statements))
+            results = connection.wait(_conversation(connection, statements))
         except BaseException:
             # After any exception, including a signal: an answer that has not arrived yet would be taken for
             # that of the next statement.
-            if not _is_at_rest(line.pgconn):
-                line.pgconn.finish()
+            if not _is_at_rest(connection.pgconn):
+                connection.pgconn.finish()
                 django_connection.errors_occurred = True
             raise
     if django_connection.queries_logged:
@@ -129,20 +133,20 @@ class _Statement:
 class _TypeAdapters:
     """The types of Django, except for timestamps, whose zone Django would set once more in Python."""
 
-    def __init__(self, line: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
         # Not the connection itself, which has this object: the cycle would delay its closing.
-        self.connection: Any = SimpleNamespace(pgconn=line.pgconn)
-        self.adapters = AdaptersMap(line.adapters)
+        self.connection: Any = SimpleNamespace(pgconn=connection.pgconn)
+        self.adapters = AdaptersMap(connection.adapters)
         self.adapters.register_loader("timestamptz", TimestamptzLoader)
 
 
 class _Prepared:
     """The names of the statements that one connection has prepared, by their texts and types."""
 
-    def __init__(self, line: psycopg.Connection[Any]) -> None:
-        self.session = session_of(line)
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.session = session_of(connection)
         # Caches how each type is encoded and decoded.
-        self._transformer = Transformer(_TypeAdapters(line))
+        self._transformer = Transformer(_TypeAdapters(connection))
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._outdated: set[tuple[str, tuple[int, ...]]] = set()
 
@@ -183,7 +187,7 @@ class _Prepared:
 
 @cache
 def _in_libpq(sql: str) -> tuple[bytes, list[str]]:
-    # The text with $1 in place of %s, and the names of %(name)s in the order of their numbers.
+    """Return the statement with $1 in place of %s, and the names of %(name)s in their order."""
     names: list[str] = []
 
     def number(placeholder: re.Match[str]) -> str:
@@ -203,37 +207,39 @@ def _is_at_rest(libpq: PGconn) -> bool:
 
 
 def _conversation(
-    line: psycopg.Connection[Any], statements: Sequence[tuple[str, Values]]
+    connection: psycopg.Connection[Any], statements: Sequence[tuple[str, Values]]
 ) -> PQGen[list[Rows]]:
-    libpq = line.pgconn
+    libpq = connection.pgconn
     if not _is_at_rest(libpq):
         raise psycopg.OperationalError("an earlier statement of this connection was not read to its end")
     try:
-        return (yield from _exchange(line, statements))
+        return (yield from _exchange(connection, statements))
     except _OUTDATED_PLAN as error:
         if isinstance(error, _SHARED_SESSION):
-            mark_as_pooled(line)
-            # The names are those of another session.
-            vars(line).pop("pegboard_prepared", None)
+            mark_as_pooled(connection)
+            # These prepared statements belong to another session of the server, so their names are useless.
+            vars(connection).pop("pegboard_prepared", None)
         if libpq.transaction_status == TransactionStatus.IDLE:
             # All statements were one transaction, which was rolled back.
-            return (yield from _exchange(line, statements))
+            return (yield from _exchange(connection, statements))
         if isinstance(error, _SHARED_SESSION):
             raise SharedSessionError(str(error)) from error
         raise
 
 
-def _exchange(line: psycopg.Connection[Any], requests: Sequence[tuple[str, Values]]) -> PQGen[list[Rows]]:
-    libpq = line.pgconn
-    prepared: _Prepared | None = vars(line).get("pegboard_prepared")
+def _exchange(
+    connection: psycopg.Connection[Any], requests: Sequence[tuple[str, Values]]
+) -> PQGen[list[Rows]]:
+    libpq = connection.pgconn
+    prepared: _Prepared | None = vars(connection).get("pegboard_prepared")
     if prepared is None:
-        prepared = vars(line)["pegboard_prepared"] = _Prepared(line)
+        prepared = vars(connection)["pegboard_prepared"] = _Prepared(connection)
     session = prepared.session
     is_idle = libpq.transaction_status == TransactionStatus.IDLE
     if session.is_pooled:
         prepared.forget_all()
     statements = [prepared.statement(sql, values, is_pooled=session.is_pooled) for sql, values in requests]
-    begins = is_idle and not line.autocommit
+    begins = is_idle and not connection.autocommit
     limits = session.set_local_query() if is_idle and session.is_pooled else b""
     try:
         if len(statements) == 1 and not begins and statements[0].is_planned:

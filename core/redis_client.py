@@ -50,7 +50,7 @@ def _client(url: str, ca_file: str, timeout: float) -> redis.Redis:
 
 @dataclass(slots=True)
 class _Connection:
-    """One connection. unread: replies to come that no caller waits for."""
+    """One connection. unread: the number of replies to `send`, which nobody has read yet."""
 
     redis: Any  # a connection of redis-py
     unread: int = 0

@@ -73,11 +73,11 @@ def loads(body: bytes, times: int, repeated: Callable[[str], None]) -> PartialDo
 
 
 class _Composer:
-    """Builds the value from events, without recursion."""
+    """Builds the value from events, without recursion. `report_repeated` is called with each repeated key."""
 
-    def __init__(self, max_values: int, repeated: Callable[[str], None]) -> None:
+    def __init__(self, max_values: int, report_repeated: Callable[[str], None]) -> None:
         self.max_values = max_values
-        self.repeated = repeated
+        self.report_repeated = report_repeated
         self.result: Any = None
         self.documents = 0
         self.has_broken_parts = False
@@ -169,7 +169,7 @@ class _Composer:
                 top.merged += parts
                 return
             if key in top.value:
-                self.repeated(key)
+                self.report_repeated(key)
             top.value[key] = value
 
 

@@ -22,8 +22,10 @@ def assess_changes(
     current: Mapping[str, CurrentTool],
     changed_tools: Sequence[tuple[str, StagedTool]],
 ) -> tuple[list[Finding], dict[int, AssessedTool]]:
-    """Return the findings of these changed tools, and by tool the assessment of each one that is stopped or
-    raises an alarm.
+    """Compare each changed tool with its version in effect.
+
+    Return the findings, and the assessments by the tool's primary key: only of tools whose new version is
+    stopped or raises an alarm. promises: those of the protocol (`Protocol.promises`).
     """
     findings: list[Finding] = []
     assessed: dict[int, AssessedTool] = {}

@@ -30,7 +30,7 @@ class LostLeaseError(Exception):
 
 @transaction.atomic
 def claim(run_id: int) -> Run | None:
-    """The run with its fencing token, unless another worker has it."""
+    """Claim the run, and return it with its fencing token; None if another worker has it."""
     runs = Run.objects.filter(pk=run_id).select_related("endpoint__vendor", "endpoint__credential")
     dead = runs.filter(status=RunStatus.RUNNING, lease_until__lt=Now(), attempt__lt=MAX_ATTEMPTS)
     # The lock of a queued run is held for a moment only; that of a dead one may be held by its record.
@@ -49,12 +49,15 @@ def claim(run_id: int) -> Run | None:
 
 
 def claimed_run(run: Run) -> QuerySet[Run]:
-    """The row of this run while this attempt is still the one that may write."""
+    """Return the row of the run; none if this attempt may not write any more."""
     return Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
 
 
 def lock(run: Run) -> datetime:
-    """Lock the run first in its transaction, and return when this attempt began. Raises LostLeaseError."""
+    """Lock the run's row, and return when this attempt began. Raises LostLeaseError.
+
+    Call it first in a transaction that writes for the run. Until the commit no other worker can claim it.
+    """
     # This lock does not block a request for a run.
     began = claimed_run(run).select_for_update(no_key=True).values_list("started_at", flat=True).first()
     if began is None:

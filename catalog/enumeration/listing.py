@@ -88,7 +88,7 @@ def read(
         pass_digest = list_pass.digest_content()
         if pass_digest in run.passes[-1:]:
             return harvest
-        store.keep_pass(run, pass_digest)
+        store.add_pass(run, pass_digest)
     raise UnavailableError(
         "UNSTABLE",
         f"The list changed each time while it was read, {MAX_PASSES} times in a row. It is read again later.",

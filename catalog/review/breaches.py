@@ -50,21 +50,22 @@ def finding(run: Run, tool_pk: int, breach: Breach, against: int | None = None) 
     )
 
 
-def record_breaches(run: Run, findings: Iterable[Finding], *, has_new: bool, has_moved: bool) -> None:
+def record_breaches(run: Run, findings: Iterable[Finding], *, has_new: bool, has_changed: bool) -> None:
     """Record each breach of a promise once.
 
-    findings: breaches that were found while the list was read. Breaches that need the whole catalog are
-    looked for here.
+    findings: breaches that were found while the list was read. This function adds those that only a query of
+    all tools of the endpoint finds. has_new, has_changed: whether the run found new tools, or tools that
+    have changed or are listed again; without either the queries would find nothing new.
     """
     every = list(findings)
     promised = protocols.get(run.endpoint.protocol).promises
     values = {"endpoint": run.endpoint_id, "most": MAX_FINDINGS}
     with connection.cursor() as cursor:
-        if "unique_names" in promised and (has_new or has_moved):
+        if "unique_names" in promised and (has_new or has_changed):
             cursor.execute(SAME_NAME, values)
             for pk, name, tool_ids, count in cursor.fetchall():
                 every.append(finding(run, pk, promises.same_name(name, tool_ids, count)))
-        if has_new or has_moved:
+        if has_new or has_changed:
             cursor.execute(EQUAL_NAMES, values)
             every += [finding(run, pk, promises.equal_names(names)) for pk, names in cursor.fetchall()]
     if "stable_ids" in promised and has_new:

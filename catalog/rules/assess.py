@@ -53,9 +53,9 @@ def assess(
     promised_rules: Collection[str] = (),
     is_rewritten: bool = False,
 ) -> VersionAssessment:
-    """Assess a version.
+    """Return what a new version changes, the alarms about it, and the promises that it breaks.
 
-    old: the current version, None if there is none. promised: the promises of the protocol.
+    old: the current version, None if there is none. promised_rules: the promises of the protocol.
     is_rewritten: the vendor has published another text under the label of `new`.
     """
     alarms = tuple(inspection.inspect(new.signature))

@@ -95,7 +95,7 @@ def values_behind_masks(masked: Any, stored: Any, *steps: str) -> Iterator[tuple
 
 
 def mask_part(value: Any, steps: tuple[str, ...], marked_members: Collection[str]) -> Any:
-    """Return the part of a document at this path, masked. marked: pointers into the whole document.
+    """Return the part of a document at this path, masked. marked_members: pointers into the whole document.
 
     value: None if the document has no such part.
     """

@@ -13,6 +13,7 @@ _SETS = frozenset({"required", "type"})
 
 
 def normalized(value: Any, under: str = "") -> Any:
+    """Return a value that is equal for documents with the same meaning. under: the name of its member."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

@@ -114,7 +114,7 @@ class _SampleTextWriter:
         return "".join(parts)
 
     def repeated(self) -> list[str]:
-        """The next piece, as often as it is to be there."""
+        """Write the next piece as often as its quantifier asks."""
         begins, missing = self.at, self.missing
         pieces = [self.piece()]
         least, most = self.times()
@@ -217,7 +217,7 @@ class _SampleTextWriter:
         return few, many
 
     def escaped(self) -> list[str]:
-        """The characters that an escape stands for; none for an anchor."""
+        """Return the characters that an escape means; none for an anchor."""
         sign = self.take()
         if sign in CLASSES:
             return list(CLASSES[sign])

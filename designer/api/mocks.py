@@ -265,7 +265,7 @@ def describe_mock(mocked_tool: MockedTool) -> dict[str, Any]:
         "examples": [],
         "situations": [],
         **config,
-        "on": mocked_tool.is_on,
+        "on": mocked_tool.active_situations,
         "problems": mocked_tool.problems,
     }
 

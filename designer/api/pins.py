@@ -194,7 +194,7 @@ class PinsOutput(serializers.Serializer[Any]):
 
 
 def pins_at(request: Request, slug: str) -> PinQuerySet:
-    """The agent's pins of every kind of item."""
+    """Return the agent's pins of every kind of item."""
     return pinned_items([chosen_agent(request, slug)]).select_related("agent", "tool__current")
 
 

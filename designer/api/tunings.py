@@ -87,7 +87,7 @@ class TuningInput(Input):
 
 
 class StaleOutput(serializers.Serializer[Any]):
-    """A tuned text whose vendor text has changed since. An effect is true, false or null: not stated."""
+    """A tuned text whose vendor text has changed since. An effect is true, false or null (not stated)."""
 
     member = serializers.CharField()
     then = serializers.JSONField(help_text="The vendor's text when the tuned text was written.")

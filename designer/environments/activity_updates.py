@@ -29,10 +29,10 @@ _REPLACEMENT = ActivityComparison(
 
 
 def update_of(bound: BoundTool) -> ActivityUpdate | None:
-    """Return the newest version of the activity, if the tool runs another one.
+    """Return the newest version of the activity, if the tool runs another version.
 
-    If another activity now has the name by which the tool runs its activity, return the newest version of
-    that one.
+    A tool may choose its activity by name. If another activity has that name now, return the newest version
+    of that activity.
     """
     activity, newest = bound.activity, bound.newer_version
     if bound.is_replaced:
@@ -50,8 +50,9 @@ def update_of(bound: BoundTool) -> ActivityUpdate | None:
 
 
 def updates_of(agent: Agent, pins: Sequence[Pin]) -> list[ActivityUpdate]:
-    """Return the updates of the activities that run for these tools of the agent, as `bound_tools.pins_of`
-    returns them, in any environment or none.
+    """Return the available updates of the activities that implement these tools of the agent.
+
+    pins: from `bound_tools.pins_of`. All environments count, and calls without an environment.
     """
     agent_environments = list(agent.environments.all())
     bound: list[BoundTool] = bound_tools.unbound_in(agent, pins)

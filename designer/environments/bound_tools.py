@@ -256,7 +256,7 @@ MAX_CACHED = 10_000
 
 
 def _find_unfit(pairs: set[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    # Returns why each activity's version cannot run for the tool's version. Cached pairs need no statement.
+    """Return why each activity's version cannot run for the tool's version. Results are cached by pair."""
     uncached = pairs - _fits
     if not uncached:
         return {}

@@ -84,7 +84,7 @@ class MockedTool:
         return dict(answers.misfits(self.mock, self.pin.version.decoded()))
 
     @property
-    def is_on(self) -> list[str]:
+    def active_situations(self) -> list[str]:
         """Return the labels of the situations that are switched on."""
         return [_(situation.label) for situation in self.mock.situations if situation.is_on]
 

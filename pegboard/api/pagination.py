@@ -63,13 +63,13 @@ class KeysetPagination(BasePagination):
             {
                 "name": "limit",
                 "in": "query",
-                "description": "Rows on a page: 1 to 200, 50 unless told.",
+                "description": "Rows per page: 1 to 200. The default is 50.",
                 "schema": limit,
             },
             {
                 "name": "cursor",
                 "in": "query",
-                "description": "Taken from the links of another page.",
+                "description": "The cursor from a link of another page.",
                 "schema": {"type": "string", "minLength": 1},
             },
         ]

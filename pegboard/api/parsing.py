@@ -56,11 +56,12 @@ class StrictJSONParser(BaseParser):
 
 def _faults(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
-        for name, below in value.items():
-            is_sayable = strict_json.unstorable(name) is None
-            yield from _faults(below, (*path, name)) if is_sayable else _faults(name, path)
+        for name, member in value.items():
+            # A fault in a name is reported at its object, because the path cannot contain the name.
+            is_storable = strict_json.unstorable(name) is None
+            yield from _faults(member, (*path, name)) if is_storable else _faults(name, path)
     elif isinstance(value, list):
-        for index, below in enumerate(value):
-            yield from _faults(below, (*path, str(index)))
+        for index, item in enumerate(value):
+            yield from _faults(item, (*path, str(index)))
     elif problem := strict_json.unstorable(value):
         yield ".".join(path), SENTENCES[problem[0]]

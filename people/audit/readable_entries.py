@@ -64,8 +64,9 @@ def _labelled_facts(entry: AuditEntry) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _label_fact(kind: str, name: str, value: Any) -> tuple[str, Any]:
+    # Old entries about API keys have a kind that is no model now.
     kind = KEY_KINDS[0] if kind in KEY_KINDS else kind
-    # The field of the changed row that an entry names, if there is one.
+    # An entry may also contain facts that are not fields of the model.
     model = next((model for model in apps.get_models() if model._meta.model_name == kind), None)
     try:
         field = model._meta.get_field(name) if model else None

@@ -129,7 +129,7 @@ def read_ask(name: str, input_request: object, host: str, kinds: Collection[str]
 
 
 def read_visits(data: object) -> list[Ask]:
-    # The addresses that a person has to visit before the call can succeed.
+    """Return the addresses that a person has to visit before the call can succeed."""
     elicitations = data.get("elicitations") if isinstance(data, dict) else None
     visits = (
         [elicitation for elicitation in elicitations[:MAX_ASKS] if isinstance(elicitation, dict)]

@@ -89,7 +89,7 @@ def _is_hint(annotations: Mapping[str, Any], name: str) -> bool:
 
 
 def _document_rest(document: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
-    # The members that `write` cannot derive from the signature.
+    """Return the members that `write` cannot derive from the signature."""
     document_rest: dict[str, Any] = {}
     if "annotations" in document:
         annotations = document["annotations"]

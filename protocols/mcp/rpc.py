@@ -251,7 +251,9 @@ class SentRequest:
         return VendorQuestion(number, method, params, answered=self.answered)
 
     def _later(self, reply: Reply) -> Reply | None:
-        # The continuation of a stream that broke off; before 2026-07-28 a vendor may close it on purpose.
+        """Return the continuation of a stream that broke off; before 2026-07-28 a vendor may close it on
+        purpose.
+        """
         streamed = events.parse(reply.body) if wire.is_stream(reply) else ()
         last = next(iter(deque(streamed, maxlen=1)), None)
         if last is None or not last.id:
@@ -270,21 +272,22 @@ class SentRequest:
 
     def is_enough(self, after: Number | None = None) -> Callable[[bytes], bool]:
         """Return a function that receives the bytes of one reply and returns whether the answer has come.
-        Events before the answer are passed on to followers of the call; those after the question `after` if a
-        reply is read once more.
+        Events before the answer are passed on to followers of the call.
+
+        after: the id of a question. The reply is read once more, so only events after it are passed on.
         """
-        has_begun = after is None
+        is_unread = after is None
 
         def has_come(event: events.ServerSentEvent) -> bool:
-            nonlocal has_begun
+            nonlocal is_unread
             if wire.is_last(event, self.number, self.answered):
                 return True
             if self.session.is_followed and event.name == "message" and event.data:
                 for message in wire.messages_in(wire.document_in(event)):
                     params = message.get("params")
                     if message.get("id") == after and message.get("method") in wire.SERVER_REQUESTS:
-                        has_begun = True
-                    elif has_begun and isinstance(params, dict) and str(message.get("method")) in _EVENTS:
+                        is_unread = True
+                    elif is_unread and isinstance(params, dict) and str(message.get("method")) in _EVENTS:
                         name, members = _EVENTS[message["method"]]
                         facts = strict_json.repair_value(params).value
                         event_facts = {member: facts[member] for member in members if member in facts}

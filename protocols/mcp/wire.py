@@ -113,7 +113,7 @@ def messages_in(document: PartialDocument) -> list[Any]:
 
 
 def is_last(event: events.ServerSentEvent, number: int, answered: Sequence[Number] = ()) -> bool:
-    # Whether the events after `event` are irrelevant.
+    """Return whether the events after `event` are irrelevant."""
     if event.name != "message" or not event.data:
         return False
     try:
@@ -130,7 +130,7 @@ def is_last(event: events.ServerSentEvent, number: int, answered: Sequence[Numbe
 
 
 def is_storable(number: Number) -> bool:
-    """Return whether a number can be stored and sent back."""
+    """Return whether the id of a request can be stored and sent back."""
     return len(number) <= MAX_NUMBER_LENGTH if isinstance(number, str) else abs(number) < 2**63
 
 

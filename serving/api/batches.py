@@ -335,10 +335,14 @@ def _build_call(
     format_: str,
     until: Until,
 ) -> BatchCall | DomainError:
+    """Return the call at `index` of the batch, or the reason why it is invalid.
+
+    slug: of the agent. document: the call as the caller sent it. parse: converts it to the options of a call.
+    """
     try:
         options = parse(document)
         if until != Until.ALL and options.get("mode", Mode.WAIT) != Mode.WAIT:
-            message = "Is waited for, where “until” is “any” or “race”."
+            message = "must be “wait” if “until” is “any” or “race”"
             raise DomainError("invalid", UNFIT, fields={"mode": message})
         sub_agent = options.get("agent", "")
         sub_agent = "" if sub_agent == slug else sub_agent

@@ -40,11 +40,12 @@ def _words(text: str) -> frozenset[str]:
 
 
 def gap(max_length: int) -> str:
-    """Return a pattern for other words of the same sentence, of at most `longest` characters."""
+    """Return a pattern for other words of the same sentence, of at most `max_length` characters."""
     return rf"[^.!?{BOUNDARY}]{{0,{max_length}}}?"
 
 
-def first(clauses: Iterable[Clause], text: str) -> AlarmMatch | None:
+def find_clause(clauses: Iterable[Clause], text: str) -> AlarmMatch | None:
+    """Return the first match of the first clause that occurs in the text."""
     words = _words(text)
     for candidate in clauses:
         if words.isdisjoint(candidate.firsts) if candidate.firsts else text.isascii():

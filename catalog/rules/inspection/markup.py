@@ -119,7 +119,7 @@ def terminal(text: str) -> AlarmMatch | None:
 
 @text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)
 def find_encoded_text(text: str) -> AlarmMatch | None:
-    """A high alarm if the decoded text is readable. Long paths and keys look encoded, so the rest is low."""
+    """Return a high alarm if the decoded text is readable. Long paths and keys look encoded: they are low."""
     if not ALIGNED.match(text):
         return None
     low_hit = None

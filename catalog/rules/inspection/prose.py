@@ -5,17 +5,17 @@ They do not recognise polite English, as docs/inspection.md and the review page 
 
 from catalog.rules.inspection import patterns
 from catalog.rules.inspection.alarms import AlarmMatch, text_rule
-from catalog.rules.inspection.clauses import first
+from catalog.rules.inspection.clauses import find_clause
 
 
 @text_rule("CONCEAL", "high", "asks to keep something from people", folds=True)
 def conceal(text: str) -> AlarmMatch | None:
-    return first(patterns.CONCEAL, text)
+    return find_clause(patterns.CONCEAL, text)
 
 
 @text_rule("OVERRIDE", "high", "tells a model to set its instructions aside", folds=True)
 def override(text: str) -> AlarmMatch | None:
-    return first(patterns.OVERRIDE, text)
+    return find_clause(patterns.OVERRIDE, text)
 
 
 @text_rule(
@@ -52,44 +52,44 @@ def false_turn(text: str) -> AlarmMatch | None:
 
 @text_rule("FRAME", "high", "claims to be where the instructions of the system begin or end", folds=True)
 def frame(text: str) -> AlarmMatch | None:
-    return first(patterns.FRAME, text)
+    return find_clause(patterns.FRAME, text)
 
 
 @text_rule("ADDRESSED", "medium", "speaks to a model instead of describing a tool", folds=True)
 def find_address_to_model(text: str) -> AlarmMatch | None:
-    return first(patterns.ADDRESSED, text)
+    return find_clause(patterns.ADDRESSED, text)
 
 
 @text_rule("ROLE", "medium", "gives a model another role", folds=True)
 def role(text: str) -> AlarmMatch | None:
-    return first(patterns.ROLE, text)
+    return find_clause(patterns.ROLE, text)
 
 
 @text_rule(
     "TOOL_ORDER", "medium", "says what to do when other tools are used", " tool", " function", folds=True
 )
 def order(text: str) -> AlarmMatch | None:
-    return first(patterns.ORDER, text)
+    return find_clause(patterns.ORDER, text)
 
 
 @text_rule("SHADOW", "high", "puts itself in the place of other tools", " tool", folds=True)
 def shadow(text: str) -> AlarmMatch | None:
-    return first(patterns.SHADOW, text)
+    return find_clause(patterns.SHADOW, text)
 
 
 @text_rule("HIJACK", "high", "changes what other calls do", folds=True)
 def hijack(text: str) -> AlarmMatch | None:
-    return first(patterns.HIJACK, text)
+    return find_clause(patterns.HIJACK, text)
 
 
 @text_rule("DESPITE", "medium", "puts itself above what its user says", folds=True)
 def despite(text: str) -> AlarmMatch | None:
-    return first(patterns.DESPITE, text)
+    return find_clause(patterns.DESPITE, text)
 
 
 @text_rule("UNASKED", "medium", "asks to act without asking people", folds=True)
 def find_unasked_action(text: str) -> AlarmMatch | None:
-    return first(patterns.UNASKED, text)
+    return find_clause(patterns.UNASKED, text)
 
 
 @text_rule(
@@ -125,34 +125,34 @@ def secrets(text: str) -> AlarmMatch | None:
 
 @text_rule("SHELL_COMMAND", "high", "spells out a command that runs what it fetches, or deletes files")
 def shell(text: str) -> AlarmMatch | None:
-    return first(patterns.SHELL, text)
+    return find_clause(patterns.SHELL, text)
 
 
 @text_rule("CONTEXT_LEAK", "high", "asks for what a model knows beside the call", folds=True)
 def context(text: str) -> AlarmMatch | None:
-    return first(patterns.CONTEXT, text)
+    return find_clause(patterns.CONTEXT, text)
 
 
 @text_rule("CREDENTIAL_LEAK", "high", "asks for passwords, keys or tokens to be sent along", folds=True)
 def credentials(text: str) -> AlarmMatch | None:
-    return first(patterns.CREDENTIALS, text)
+    return find_clause(patterns.CREDENTIALS, text)
 
 
 @text_rule("EXFILTRATION", "medium", "names where to send what should stay", folds=True)
 def exfiltration(text: str) -> AlarmMatch | None:
-    return first(patterns.EXFILTRATION, text)
+    return find_clause(patterns.EXFILTRATION, text)
 
 
 @text_rule("COERCE", "medium", "demands to be called first", folds=True)
 def coerce(text: str) -> AlarmMatch | None:
-    return first(patterns.COERCE, text)
+    return find_clause(patterns.COERCE, text)
 
 
 @text_rule("PREFER", "low", "recommends itself over other tools", folds=True)
 def prefer(text: str) -> AlarmMatch | None:
-    return first(patterns.PREFER, text)
+    return find_clause(patterns.PREFER, text)
 
 
 @text_rule("STEERING", "low", "gives orders to its reader", folds=True)
 def steering(text: str) -> AlarmMatch | None:
-    return first(patterns.STEERING, text)
+    return find_clause(patterns.STEERING, text)

@@ -35,7 +35,7 @@ class Command(BaseCommand):
             "--calls-at-once",
             type=int,
             default=CALLS_AT_ONCE,
-            help=f"how many calls of tools may be under way with it, {CALLS_AT_ONCE} unless told",
+            help=f"how many tool calls may run with it at the same time (default: {CALLS_AT_ONCE})",
         )
         parser.add_argument("--days", type=int, default=90, help="how long it works, at most 366")
 

@@ -87,8 +87,8 @@ class Client:
         return "-".join(["pegboard", self.session, *(_WORDS.get(kind, kind) for kind in self.kinds)])
 
     def marking(self, number: Number) -> Self:
-        """Return the client with the mark of its request with this number. Without a session there is no
-        mark: another client of the same key may have a request with this number, too.
+        """Return the client with a mark that identifies its request with this id. Without a session there is
+        none, because another client of the same key may use the same id.
         """
         return replace(self, mark=digest([self.session, number])) if self.session else self
 

@@ -100,7 +100,7 @@ def _generate_events(
     requested: RequestedNotifications,
     has_left: Callable[[], bool] | None,
 ) -> Generator[bytes, None, ToolCallResult | None]:
-    # Returns the result at the end; None if the stream ends while the call is still running.
+    """Yield the events, and return the result; None if the stream ends while the call is running."""
     spoke = time.monotonic()
     for call_event in call_events:
         if call_event.result:

@@ -183,19 +183,27 @@ class _Exchange:
             # The client repeats the id with each request, and it contains what the handshake settled.
             headers = {SESSION_HEADER: client.session_id}
         try:
-            reply = self.handshake_reply(client, message, message.id)
+            reply = self.reply_after_handshake(client, message, message.id)
         except RefusedRequestError as error:
             # Before 2026-07-28 the status of HTTP is about the transport alone.
             reply = json_reply(messages.error(message.id, error))
         return replace(reply, headers={**reply.headers, **headers})
 
-    def handshake_reply(self, client: Client, message: Message, number: Number) -> ServerReply:
+    def reply_after_handshake(self, client: Client, message: Message, request_id: Number) -> ServerReply:
+        """Answer a request of a client that uses the handshake, the form of MCP before 2026-07-28.
+
+        Such a client cannot repeat a call with answers, so the server sends the questions of a call as
+        requests on the stream of the reply.
+        """
+
         def format_result(result: dict[str, Any]) -> ServerReply:
             if result.get("resultType") == "input_required":
-                if reply := asking.stream_questions(self.release, client.mark, number, result, continue_call):
+                if reply := asking.stream_questions(
+                    self.release, client.mark, request_id, result, continue_call
+                ):
                     return reply
                 result = tools.result_without_answer(self.release, result.get("requestState"))
-            return json_reply(wire.result(number, result))
+            return json_reply(wire.result(request_id, result))
 
         def continue_call(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
             answered = replace(message, params={**message.params, **answers})

@@ -83,7 +83,7 @@ def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer,
     client.post(page, {"act": "switch", "at": "0", "on": "0"})
     client.post(page, {"act": "remove", "of": "examples", "at": "0"})
     after = mocks.mock_of_pin(pin)
-    assert after.is_on == []
+    assert after.active_situations == []
     assert after.mock.examples == ()
 
 
