@@ -82,7 +82,7 @@ def check(only: Collection[str] = ()) -> list[BrokenInvariant]:
 
 
 def rows(sql: str, *values: str | int | list[str]) -> Callable[[], Iterator[str]]:
-    """A claim's question in SQL: each row it finds is one breach, named by its only column."""
+    """Return a function that runs `sql`. Each row is one breach of a claim, named by its only column."""
 
     def ask() -> Iterator[str]:
         with connection.cursor() as cursor:
@@ -104,7 +104,7 @@ def idle_transactions(seconds: int) -> Callable[[], Iterator[str]]:
 
 
 def _altered_versions() -> Iterator[str]:
-    # Versions whose stored document does not match its digest.
+    """Yield the versions whose stored document does not match its digest."""
     versions = ToolVersion.objects.order_by("pk").values_list(
         "pk", "tool__endpoint__protocol", "digest", "raw"
     )

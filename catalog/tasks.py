@@ -43,8 +43,9 @@ RENEW_TOKEN = "catalog.tasks.renew_token"  # noqa: S105 - the name of a task
 
 @shared_task(bind=True, soft_time_limit=RUN_LIMIT)
 def enumerate_endpoint(task: "Task[..., None]", run_id: int = 0) -> None:
-    """A wake. Workers of earlier releases run exactly this run. These workers run any run that is due in the
-    same queue.
+    """Perform the runs that are due in the queue of this message.
+
+    run_id: for workers of earlier releases, which perform exactly this run.
     """
     delivery = task.request.delivery_info or {}
     queue = str(delivery.get("routing_key", settings.CELERY_TASK_DEFAULT_QUEUE))

@@ -58,7 +58,7 @@ class ConnectedEndpoint(NamedTuple):
 
 
 def already_connected(endpoint: Endpoint) -> list[ConnectedEndpoint]:
-    """The twins in its protocol; first those that are the same in all, then the oldest."""
+    """Return the twins in its protocol; first those that are the same in all, then the oldest."""
     identity = (endpoint.credential_id, endpoint.settings)
     matches = [
         ConnectedEndpoint(twin, is_same=(twin.credential_id, twin.settings) == identity)

@@ -30,7 +30,7 @@ def record_recovery(run: Run) -> None:
 
 
 def record_failure(run: Run, code: str, message: str) -> None:
-    """The first failure, and each that is another one than the last."""
+    """Record the first failure, and each that differs from the last one."""
     endpoint = run.endpoint
     if endpoint.failures and endpoint.error_code == code:
         return

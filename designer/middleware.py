@@ -28,7 +28,7 @@ class DeprecationMiddleware:
 
 
 def add_deprecation_headers(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Add the headers for the facts on the request, if there are any."""
+    """Add the headers if the view has set `moved_agent` or `retired_release` on the request."""
     moved = getattr(request, "moved_agent", None)
     retired = getattr(request, "retired_release", None)
     match = request.resolver_match

@@ -13,9 +13,7 @@ from execution.user_grants import end_users
 
 @shared_task(name="catalog.tasks.perform_call", soft_time_limit=RUN_LIMIT)
 def perform_call(call_id: int = 0) -> None:
-    """A wake. The worker claims any due call. The id is for workers of earlier releases, which run exactly
-    that call.
-    """
+    """Perform the calls that are due. call_id: for workers of earlier releases, which run only this call."""
     invocation.perform_due_calls()
 
 

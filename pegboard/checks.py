@@ -23,7 +23,7 @@ def failpoints(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[
 
 
 def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Vendors on this machine, or on any network, are acceptable only for a trial."""
+    """Report settings that allow requests to this machine or to all networks, as only a trial may."""
     if egress(app_configs):
         return []
     hint = "List the networks and ports of your vendors and of the receivers of callbacks."
@@ -44,7 +44,7 @@ def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> li
 
 
 def egress(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """An unusable outbound proxy or CA file."""
+    """Report an unusable outbound proxy or CA file."""
     try:
         installation_egress()
     except ValueError as exc:

@@ -62,7 +62,7 @@ def is_foreign(directory: Path) -> bool:
 
 
 def network_problems() -> Iterator[str]:
-    """The settings of outbound requests that cannot be read."""
+    """Return the settings of outbound requests that cannot be read."""
     try:
         installation_egress()
     except ValueError as exc:

@@ -236,7 +236,7 @@ def _form(parts: Parts, first: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_inputs(schema: Any) -> None:
-    """Validate the inputs of a definition. Raises UnreadableItemError."""
+    """Validate the schema of a defined tool's inputs. Raises UnreadableItemError."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise UnreadableItemError("BAD_SCHEMA", "The inputs must be a JSON Schema with “type”: “object”.")
     for member in ("title", "description"):
@@ -253,7 +253,7 @@ def check_inputs(schema: Any) -> None:
 
 
 def check_output(schema: Any) -> None:
-    """Validate the output of a definition. Raises UnreadableItemError."""
+    """Validate the schema of a defined tool's output. Raises UnreadableItemError."""
     if not isinstance(schema, dict) or not schema:
         reason = "Describe the output as a JSON Schema. Without it no model could answer for the tool."
         raise UnreadableItemError("BAD_SCHEMA", reason)

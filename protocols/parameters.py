@@ -248,7 +248,7 @@ def _property(
 
 
 def _type(schema: Mapping[str, Any]) -> ParameterType:
-    # The only simple type of the values besides null; `json` if there is none.
+    """Return the only simple type of the values besides null; `json` if there is none."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kinds = [type_name for type_name in kind if type_name != "null"]
@@ -257,7 +257,7 @@ def _type(schema: Mapping[str, Any]) -> ParameterType:
 
 
 def _allowed_values(schema: Mapping[str, Any]) -> tuple[AllowedValue, ...]:
-    # The allowed values of a text; none if the list contains a value that is not a text.
+    """Return the allowed values of a text; none if the list contains a value that is not a text."""
     if schema.get("type", "string") != "string" and _type(schema) != "string":
         return ()
     titled: dict[str, str] = {}

@@ -158,7 +158,9 @@ class _Caller:
     def find_earlier_results(
         self, batch_calls: Sequence[BatchCall], until: Until
     ) -> tuple[int | None, set[ClientCallId]]:
-        # For a batch that is sent again: the call that ended the wait then, and the calls that were sent.
+        """Return what an earlier request with the same batch has done: the index of the call that ended its
+        wait, and the ids of the calls that it sent.
+        """
         if until == Until.ALL:
             return None, set()
         indexes = {

@@ -184,7 +184,7 @@ class ToolList(APIView):
     """Searches names, titles, descriptions, tags, vendors and parameters of all tools at once."""
 
     def within(self, request: Request) -> frozenset[int] | None:
-        """The keys of the vendors to search; None for all."""
+        """Return the keys of the vendors to search; None for all."""
         return None
 
     def use_counts(self) -> dict[int, int]:

@@ -71,7 +71,7 @@ class VersionOf(serializers.Serializer[Any]):
 
 
 def version_facts(version: ToolVersion) -> dict[str, Any]:
-    """The members of `VersionOf`."""
+    """Return the members of `VersionOf`."""
     return {"version": version.label, "ordinal": version.ordinal, "version_name": version.name}
 
 

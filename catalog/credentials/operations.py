@@ -163,7 +163,7 @@ def _with_grant(credential: Credential) -> Credential:
 def _change_details(
     credential: Credential, changes: dict[str, Any], *, has_new_secret: bool
 ) -> Revocation | None:
-    # The revocation of the deleted tokens, if there were any.
+    """Change the details, and return the revocation of the deleted tokens, if there were any."""
     if clients.uses_oauth(credential):
         revoked = revocation.prepare(credential.grant)
         went = clients.change(credential.grant, changes, has_new_secret=has_new_secret)
@@ -183,7 +183,7 @@ def _change_details(
 def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
     """Delete the tokens of an OAuth credential. A process that is renewing them stores nothing.
 
-    Its `message` is there once the transaction is over.
+    The vendor is asked to revoke them after the commit, and `message` of the result is set then.
     """
     credential = _with_grant(lock_row(credential, Credential.objects.filter(removed_at=None)))
     if not clients.uses_oauth(credential):

@@ -64,7 +64,7 @@ def rotate(say: Callable[[RotationProgress], None] = lambda progress: None) -> R
 def _encrypt_batch(
     column: EncryptedColumn, key_id: str, after: UUID, progress: RotationProgress
 ) -> UUID | None:
-    # The id of the last row of the batch, or None when there was none.
+    """Return the id of the last row of the batch, or None if there was none."""
     table = column.model._default_manager
     rows = (
         table.select_for_update(skip_locked=True, no_key=True)

@@ -338,7 +338,7 @@ def _carrier(endpoint: Endpoint) -> "_OAuthCredential | _FixedCredential | None"
 
 
 def _session_credential(credential: Credential, url: str) -> "_OAuthCredential | _FixedCredential":
-    # Raises DomainError when it was entered for another address.
+    """Raise DomainError if the credential was entered for another address."""
     if credential.removed_at or credential.origin != origin_of(url, may_ask=True):
         raise DomainError(
             "CREDENTIAL_ELSEWHERE",

@@ -156,7 +156,7 @@ def _restore(finding: Finding, state: str, actor: User) -> None:
 
 
 def _move_current(tool: Tool, finding: Finding) -> dict[str, object]:
-    """Let the version through or keep it out, and return the change of the tool's current version."""
+    """Set the tool's current version after a decision. Return its change for the audit row."""
     previous = tool.current_id
     about = Q(digest=finding.subject) | Q(pk=finding.version_id)
     for version in ToolVersion.objects.filter(about, tool=tool):

@@ -152,7 +152,7 @@ def with_review_state(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
 
 
 def let_through(tool: Tool, version: ToolVersion) -> bool:
-    """The version that the vendor lists becomes current. False when the vendor has moved on meanwhile."""
+    """Make the version current. Return False if the vendor has listed another one meanwhile."""
     if tool.stopped_id != version.pk:
         return False
     _make_current(tool, version)
@@ -165,7 +165,7 @@ def let_through(tool: Tool, version: ToolVersion) -> bool:
 
 
 def keep_out(tool: Tool, version: ToolVersion) -> None:
-    """The version before it becomes current again, where one was let through."""
+    """Make the version before it current again, if `let_through` has made this one current."""
     if tool.current_id != version.pk or tool.stopped_id == version.pk:
         return
     if tool.stopped_id is None:

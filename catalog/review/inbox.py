@@ -103,7 +103,7 @@ class Waiting:
         return [pk for (pk,) in run_prepared(_PAGE, [*columns, start - skipped, max_count])] if parts else []
 
     def position(self, inbox_filter: InboxFilter, item: Finding) -> int | None:
-        """The place of a finding in the list, from 0; None where the list does not contain it."""
+        """Return the position of a finding in the list, from 0; None if the list does not contain it."""
         before, own_group = 0, group_of(item)
         for group, size in self.groups.items():
             if group == own_group and inbox_filter.includes(group):

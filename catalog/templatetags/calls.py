@@ -136,7 +136,7 @@ def pairs(fields: dict[str, str]) -> list[tuple[str, str]]:
 
 @register.inclusion_tag("catalog/_value.html")
 def output_value(value: Any) -> dict[str, Any]:
-    """A value as a person reads it: text, a table where rows are alike, else a line for each member."""
+    """Return a value as a person reads it: text, a table of similar rows, else a line for each member."""
     match value:
         case str():
             return {"text": shown(_cut(value, MAX_TEXT_LENGTH))} if value else {"plain": _("empty text")}

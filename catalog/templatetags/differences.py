@@ -74,7 +74,7 @@ MARKS = {
 
 @register.simple_tag
 def effect(name: str) -> SafeString:
-    """A label for what a change does, in words."""
+    """Return a label for the effect of a change."""
     word, state, explanation = UNDECIDED if name == "undecided" else EFFECTS[name]
     return format_html('<span class="label is-{}" title="{}">{}</span>', tone(str(state)), explanation, word)
 

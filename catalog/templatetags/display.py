@@ -147,7 +147,7 @@ def foreign_text(code: str | None) -> SafeString:
 
 @register.simple_tag
 def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> SafeString:
-    """The picture of a tool, or the initials of its vendor in the vendor's colour.
+    """Return the picture of a tool, or the initials of its vendor in the vendor's colour.
 
     vendor: its slug; "" for a definition, which has its own initials.
     picture: the digest of a stored picture. kind: "is-large", "is-small" or "".
@@ -195,7 +195,7 @@ def sentence(text: str) -> SafeString:
 
 @register.filter
 def shown(text: object) -> SafeString:
-    """The text with every invisible character drawn as a chip, so that nothing hides from a reader.
+    """Return the text with every invisible character drawn as a chip, so that nothing hides from a reader.
 
     A wording is translated.
     """
@@ -239,7 +239,7 @@ def version_text(name: str, label: str) -> SafeString:
 
 @register.filter
 def shown_matched(text: str, matched_terms: Set[str]) -> SafeString:
-    """The text as `shown` has it, with the words marked that have one of these stems."""
+    """Return the text as `shown` does, and mark the words that have one of these stems."""
     if not matched_terms:
         return shown(text)
     # Most texts hide nothing, and a list has 300 pieces of them.
@@ -362,7 +362,7 @@ def grouped(number: int) -> str:
 
 @register.filter
 def signed(number: int) -> str:
-    """A change of a number, with the sign that print uses: plus, minus, or plus-minus for none."""
+    """Return a change of a number with its typographic sign: plus, minus, or plus-minus for none."""
     sign = "+" if number > 0 else "\N{MINUS SIGN}" if number < 0 else "±"
     return sign + grouped(abs(number))
 
@@ -381,7 +381,7 @@ def tone(word: str) -> str:
 
 @register.simple_tag
 def status_word(choice: Choices, progress: Progress | None = None) -> SafeString:
-    """The state of a run or an endpoint: its word, and the dot that repeats it in colour.
+    """Return the state of a run or an endpoint: its word, and a dot in its colour.
 
     progress: of the endpoint's tools. A synced endpoint is not shown as done while its tools are indexed.
     """
@@ -414,7 +414,7 @@ def _effect_word(effect: Effect, unknown: str, language: str) -> SafeString:
 
 @register.filter
 def did(action: str) -> str:
-    """The verb of an audit row in the past: "pin" as "pinned it"."""
+    """Return the verb of an audit row in the past tense: "pinned it" for "pin"."""
     return str(DEEDS.get(action, action))
 
 

@@ -30,7 +30,7 @@ CLAIMS = {
 
 @register.filter
 def stated_columns(parameters: Iterable[Any]) -> set[str]:
-    """Return which of the columns `default`, `values` and `description` say something of these inputs."""
+    """Return which of the columns `default`, `values` and `description` have text for any of these inputs."""
     columns: dict[str, Callable[[Parameter], object]] = {
         "default": default_value,
         "values": lambda parameter: parameter.allowed_values or limits(parameter),
@@ -38,6 +38,7 @@ def stated_columns(parameters: Iterable[Any]) -> set[str]:
     }
     rows = [(row, row.parameter) for row in parameters]
     stated = {name for name, text in columns.items() if any(text(parameter) for _, parameter in rows)}
+    # The column of descriptions also shows the vendor's text, where a tuned text replaces it.
     return stated | {"description" for row, _ in rows if getattr(row, "vendors", None) is not None}
 
 
@@ -84,7 +85,7 @@ def claims(annotations: Annotations) -> list[tuple[str, str]]:
 
 @register.filter
 def worded(value: str | bool | None) -> SafeString:
-    """A text as it is, or a statement about an effect in words."""
+    """Return a text unchanged, or a statement about an effect in words."""
     if isinstance(value, str) and value:
         return shown(value)
     return format_html(
@@ -94,7 +95,7 @@ def worded(value: str | bool | None) -> SafeString:
 
 @register.filter
 def pretty_json(value: Any) -> SafeString:
-    """A document, or its text, with line breaks and every hidden character shown."""
+    """Return a document, or its text, with line breaks and every hidden character shown."""
     return shown(
         msgspec.json.format(value, indent=2) if isinstance(value, str) else _as_json(value, indent=2)
     )
@@ -102,7 +103,7 @@ def pretty_json(value: Any) -> SafeString:
 
 @register.filter
 def schema_source(schema: Any, parameters: Sequence[Any]) -> SafeString:
-    """The schema of one of the parameters that a page lists, cut where all together would be too long."""
+    """Return the schema of one of the parameters of a page, truncated if all schemas would be too long."""
     source, longest = _as_json(schema, indent=2), max(MIN_SOURCE, MAX_SOURCES // len(parameters))
     return shown(source if len(source) <= longest else f"{source[:longest]}\n…")
 

@@ -7,7 +7,7 @@ MAX_DIGITS = 18  # any number of so many digits fits a bigint
 
 
 def number(text: str) -> int:
-    """0, which is no row's id and no version's ordinal, for everything that is not a number."""
+    """Parse an id or an ordinal. Return 0, which is neither, for a text that is not a number."""
     return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
 
 

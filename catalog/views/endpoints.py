@@ -112,7 +112,7 @@ def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list
 def _filled_forms(
     request: HttpRequest, offer: dict[str, Any], job: Job | None
 ) -> tuple[ConnectForm, ClientForm]:
-    # The entered values, with those of a pressed offer button.
+    """Return the entered values, with those of a pressed offer button."""
     data = request.POST.copy() if request.method == "POST" else None
     if data is not None:
         detections.add_document(request, data)
@@ -181,7 +181,7 @@ def _connect(
 
 
 def chosen_credential(form: ConnectForm) -> Credential | None:
-    """The credential that was chosen from the existing ones."""
+    """Return the existing credential that the user has selected."""
     pk = form.cleaned_data["credential"]
     return Credential.objects.select_related("grant").get(pk=pk) if pk not in ("", NEW) else None
 

@@ -94,7 +94,7 @@ def accepted_offer(request: HttpRequest) -> dict[str, Any]:
 
 
 def decides_kind(request: HttpRequest, offer: dict[str, Any]) -> bool:
-    """A server that registers us, or reads about us, is one where a user signs in."""
+    """Return whether the offer of a server decides the kind of credential: then a user signs in."""
     return bool(offer) and FILL not in request.POST
 
 

@@ -116,7 +116,7 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _error_sentences(form: OperationForm) -> list[str]:
-    # The errors by field.
+    """Return the errors by field."""
     return [
         f"{form.fields[name].label or name}: {sentence}" if name in form.fields else str(sentence)
         for name, sentences in form.errors.items()

@@ -106,7 +106,7 @@ def inbox_filter_of(parameters: QueryDict) -> InboxFilter:
 
 
 def address(inbox_filter: InboxFilter, page: object = None, **parts: object) -> str:
-    # The query of this list; what is as usual is left out, so that rows of a long list stay small.
+    """Return the query of this list, without default values, which keeps the rows of a long list small."""
     parameters = {
         "state": "" if inbox_filter.state == FindingState.OPEN else inbox_filter.state,
         "severity": inbox_filter.severity,
@@ -196,7 +196,7 @@ def _sections(rows: Iterable[Finding], waiting: Waiting, inbox_filter: InboxFilt
 
 
 def _filters(inbox_filter: InboxFilter, waiting: Waiting, *, is_open: bool) -> list[Filter]:
-    # The filters, with counts of waiting findings. Decided findings are not counted.
+    """Return the filters, with counts of waiting findings. Decided findings are not counted."""
     labels = {
         "severity": {value: str(label) for value, label in reversed(Severity.choices)},
         "vendor": dict(sorted(waiting.names.items(), key=lambda item: item[1].casefold())),

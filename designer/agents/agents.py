@@ -371,7 +371,7 @@ def _set_archived(rows: list[Agent], moment: datetime | None, actor: User, actio
 
 
 def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
-    # Raises DomainError if the parent is removed, or is the agent itself or one of its sub-agents.
+    """Raise DomainError if the parent is removed, or is the agent itself or one of its sub-agents."""
     if parent is None:
         return None
     # One query reads the whole tree; reading the path upwards would take one per step.

@@ -57,7 +57,7 @@ class SampleSeries:
 
     def __init__(self, schema: Any) -> None:
         self._lock = Lock()
-        # One value by try: empty where none was found, None from the limit on.
+        # One tuple for each try: (value,), or () if no value was found. None after the limit was reached.
         self._results: list[tuple[Any, ...] | None] = []
         self._work = Work(MAX_WORK)
         self._generator: samples.Generator | None = None
@@ -194,8 +194,10 @@ def _find_refusal(tool: Effective, names: Wire, vendor_check: CompiledSchema, va
 def _write_model_arguments(
     tool: Effective, exported: Exported, vendor_check: CompiledSchema, value: Any
 ) -> dict[str, Any] | None:
-    """Return arguments that fit the vendor's schema as a model would write them in the format. None if no
-    model may choose them, because a hidden input differs from its preset."""
+    """Convert `value`, which fits the vendor's schema, to the arguments that a model writes in the format.
+
+    None if no model can write them, because a hidden input differs from its preset.
+    """
     names = exported.names
     if whole_input(tool) is not None:
         wrapped = {names.whole: value} if names.whole else value

@@ -130,7 +130,10 @@ def faults_for_the_caller(
     faults: Mapping[str, str],
     arguments: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
-    """Return the faults by the names of the caller, without the faults of hidden inputs."""
+    """Return the faults by the names that the caller used in `arguments`, without those of hidden inputs.
+
+    faults: messages by the vendor's name of the input. wires: the formats whose names the caller may use.
+    """
     arguments = arguments or {}
     only_input, vendor_names, prefix = whole_input(tool), _vendor_names(wires), ""
     # Reversed, so that the name of the first format counts.

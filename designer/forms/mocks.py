@@ -17,7 +17,7 @@ IS: dict[str, type[Assertion]] = {str(row.__struct_config__.tag): row for row in
 
 
 def _own_fields() -> dict[str, dict[str, forms.Field]]:
-    # The members that a situation has besides its trigger, in plain fields. The API has the rest.
+    """Return form fields for the members that a situation has besides its trigger. The API has the rest."""
     return {
         "invalid_input": {"why": forms.CharField(label=_("Error message for the input"), max_length=200)},
         "can_retry": {

@@ -126,7 +126,7 @@ class PinForm(OperationForm):
 
 
 def first_offered(tool: Tool) -> int | None:
-    """The ordinal of the current version if it may be pinned, else of the newest that may be, if any."""
+    """Return the ordinal of the current version if it may be pinned, else of the newest that may be."""
     ordinals = dict(
         tool.versions.exclude(Exists(about_version().refusing_pins())).values_list("pk", "ordinal")
     )

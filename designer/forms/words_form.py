@@ -156,7 +156,7 @@ class WordsForm(OperationForm):
                     path = ("parameters", parameter.name, "values", value.name, kind)
                     yield f"value-{kind}-{index}-{value_index}", path
 
-    def _field(self, path: Path, now: Any) -> forms.Field:
+    def _field(self, path: Path, current_value: Any) -> forms.Field:
         kind, subject = path[-1], path[-2] if len(path) > 1 else ""
         if path[0] == "effects":
             label, yes, no = map(_, EFFECT_WORDS[kind])
@@ -172,7 +172,7 @@ class WordsForm(OperationForm):
             label = _("Hide {subject}").format(subject=subject) if "values" in path[2:3] else label
             return forms.BooleanField(required=False, label=label)
         if kind == "preset":
-            return _preset_field(self.inputs[path[1]], now)
+            return _preset_field(self.inputs[path[1]], current_value)
         label = {"title": _("Title"), "name": _("Name that the model reads")}.get(
             kind, _("Description of {subject}").format(subject=subject)
         )
@@ -318,7 +318,7 @@ class WordsForm(OperationForm):
         return document
 
     def _field_value(self, path: Path, value: Any) -> Any:
-        # The value in the field's form: a text unchanged, any other preset as JSON.
+        """Return the value in the field's form: a text unchanged, any other preset as JSON."""
         if path[0] == "effects":
             return {True: "true", False: "false", None: ""}[value if path in self.own else None]
         if path[-1] == "hidden":

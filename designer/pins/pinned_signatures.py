@@ -27,7 +27,7 @@ def pins_of_agents(agents: Sequence[Agent]) -> PinQuerySet:
 
 
 def pinned_items(agents: Sequence[Agent]) -> PinQuerySet:
-    """Return the pins of tools, prompts and resources, with the rows of `with_signatures`."""
+    """Return the agents' pins of tools, prompts and resources, joined with what effective signatures need."""
     return with_signatures(Pin.objects.live().filter(agent__in=agents))
 
 
@@ -41,7 +41,7 @@ def read_items(agents: Collection[Agent]) -> list[Pin]:
 
 
 def read_tools(agents: Collection[Agent]) -> list[Pin]:
-    """Return the same without the pins of prompts and resources."""
+    """Return the result of `read_items` without the pins of prompts and resources."""
     return [pin for pin in read_items(agents) if pin.tool.kind == ItemKind.TOOL]
 
 
@@ -61,7 +61,7 @@ def effective_of(pin: Pin, trial_words: Words | None = None) -> Effective:
     """Return the signature that a model sees.
 
     pin: read it with `pins_of_agents`, which saves queries.
-    trial_words: words that replace the agent's tuned texts.
+    trial_words: texts to try in place of the agent's tuned texts.
     """
     return effective(
         pin.version.decoded(),

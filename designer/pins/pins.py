@@ -369,8 +369,9 @@ def copy_pin(pin: Pin, agent: Agent, *, actor: User) -> Pin:
 
 
 def _unused_row(agent: Agent, tool: Tool) -> Pin:
-    # Returns the agent's removed pin of this tool, so that its procedures refer to it again, or an unsaved
-    # new one.
+    """Return the agent's removed pin of this tool, so that its procedures refer to it again, or an unsaved
+    new one.
+    """
     removed_pin = (
         Pin.objects.filter(agent=agent, tool=tool).exclude(removed_at=None).order_by("-removed_at").first()
     )

@@ -321,7 +321,7 @@ def _add_version(procedure: Procedure, pieces: Sequence[Piece], actor: User, why
 
 
 def _confirm_lines(procedure: Procedure, actor: User) -> None:
-    """The user saves the unchanged text: it is right for the versions that are pinned now."""
+    """Record that the user saved the unchanged text: it is right for the versions that are pinned now."""
     moved = procedure.references.exclude(version=F("pin__version")).exclude(version=None)
     names = sorted(set(moved.values_list("pin__name", flat=True)))
     if names:

@@ -82,7 +82,7 @@ class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class _LintedText:
-    """The rules, which share a text. elsewhere: names that this agent does not have."""
+    """The text of a procedure, with a method for each rule. elsewhere: names that this agent lacks."""
 
     pieces: Sequence[Piece]
     vocabulary: Vocabulary

@@ -83,7 +83,7 @@ def contains_value(sentence: str, value: Any, parameter: Parameter) -> bool:
 
 
 def _dates(sentence: str) -> Iterator[tuple[int | None, int, int]]:
-    # Yields the year (None if the sentence has none), month and day.
+    """Yield the year (None if the sentence has none), month and day."""
     for pattern in _DATES:
         for match in pattern.finditer(sentence):
             parts = match.groupdict()

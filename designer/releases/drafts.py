@@ -45,8 +45,9 @@ _CODE = hashlib.sha256("".join(map(inspect.getsource, _WRITERS)).encode()).hexdi
 
 
 def have_changed(agents: Sequence[Agent]) -> dict[int, bool]:
-    """Return whether each agent has changed, by primary key. An unpublished one has once it has a pin or a
-    procedure.
+    """Return by primary key whether each agent has changed since its newest release.
+
+    An agent without a release has changed if it has a pin or a procedure.
     """
     answers = {row.agent: row.answer for row in _read_stored_results(agents)}
     stale = [agent for agent in agents if answers.get(agent.pk) is None]

@@ -13,7 +13,7 @@ from designer.releases.diff import AgentDifference, ReleasedToolChange, TreeChan
 
 
 def compare_masked(before: ReleaseDocument | None, after: ReleaseDocument) -> TreeChange:
-    """Compare two releases for a person."""
+    """Compare two releases, and mask the sensitive presets of the changed tools."""
     changes = compare_releases(before, after)
     agents = (changes.own, *changes.agents)
     changed = {tool.tool for agent in agents for tool in (*agent.tools, *agent.context) if tool.members}

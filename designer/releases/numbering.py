@@ -64,8 +64,9 @@ def digest_of(tool: ReleasedTool) -> str:
 
 
 def first_number(tool: ReleasedTool, *, uuids: Container[UUID], names: Container[str]) -> Number:
-    """Return the first number of a tool: with ids that no other tool of the agent has had (names in lower
-    case).
+    """Return the number of a tool that is published for the first time.
+
+    uuids, names: all that tools of the agent have ever had; names in lower case. The number gets others.
     """
     preferred_id, name = UUID(a2t.identity(tool)), oxp.wanted_id(tool)
     other_ids = (uuid5(preferred_id, f"{tool.id}/{times}") for times in count(1))

@@ -87,12 +87,11 @@ class ReleaseComparison:
     def page(
         self, number: str = "", *, key: str = "", parts: str = "", is_open: bool = True
     ) -> NumberedPage[ReadableChange]:
-        """Describe the changes of one page; those of sub-agents follow headings.
+        """Describe the changes of one page. A heading precedes those of each sub-agent.
 
-        Details are loaded when a change is opened, unless those of the page are short.
-        number: of a change on the page, as in an address. key: of the change that is open.
-        parts: of the first difference that is shown of that change.
-        is_open: short details are not folded where few changes have some.
+        Short details are part of the page; longer ones are loaded when the user opens a change.
+        number: of a change on the page. key: of the change that is open, "" for none. parts: the number of
+        its first difference on the page. is_open: open all short details, if they are at most MAX_OPEN.
         """
         keys = [row.key for row in self._rows]
         page = page_of(self._rows, str(keys.index(key) + 1) if key and key in keys else number)

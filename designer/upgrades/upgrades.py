@@ -251,7 +251,7 @@ def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
 
 
 def find_lost_words(pin: Pin, signature: Signature) -> list[LostWords]:
-    # The agent's tuned texts, and those for all agents below them.
+    """Return the agent's tuned texts, and those for all agents below them."""
     agent_words = words_about(pin)
     misfit_list = misfits(signature, merge_words(words_about(pin.tool), agent_words))
     lost_words = []

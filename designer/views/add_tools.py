@@ -274,7 +274,7 @@ class ToolSelection:
 
 
 def _ticked_tool_ids(parameters: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
-    """The tools that are ticked after the press of a button. `rows` are those that are shown."""
+    """Return the tools that are ticked after a button was pressed. `rows`: those that the page shows."""
     deed, _, what = parameters.get("do", "").partition(":")
     offered = {row["id"]: row["effect"] for row in rows if row["is_offered"]}
     ticks = [pk for pk, _ in _ticks(parameters)]

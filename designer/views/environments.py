@@ -251,7 +251,7 @@ def _name(pin: Pin, place: Environment) -> str:
 
 @transaction.atomic
 def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environment]) -> int:
-    # All changes or none: a user sees one table. Untouched cells stay as they are now.
+    """Save all changes or none: a user sees one table. Untouched cells stay as they are now."""
     changed = 0
     acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
     for pin in pins:

@@ -123,7 +123,7 @@ def language(request: HttpRequest) -> HttpResponse:
 
 @requires_post(Role.VIEWER)
 def theme(request: HttpRequest) -> HttpResponse:
-    # The choice of light or dark, for browsers without the script that does this in place.
+    """Set the choice of light or dark, for browsers without the script that does this in place."""
     selected_theme = request.POST.get("theme", "")
     response = redirect(next_path(request) or "home")
     if selected_theme in THEMES:

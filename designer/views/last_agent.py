@@ -19,6 +19,6 @@ def remember(request: HttpRequest, agent: Agent) -> None:
 
 
 def last_agent_address(request: HttpRequest, agents: Iterable[Agent]) -> str:
-    """The address of the last agent, or nothing if it is not among `agents`, which the person may pin to."""
+    """Return the slug of the user's last agent; "" if it is not among `agents`, to which the user may pin."""
     last = request.session.get(_KEY)
     return next((agent.slug for agent in agents if agent.pk == last), "")

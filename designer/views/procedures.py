@@ -427,7 +427,7 @@ def _remarks(checked: CheckedProcedures, row: Procedure, user: User) -> dict[str
 
 
 def _tools(pins: Iterable[Pin], checked: CheckedProcedures) -> dict[str, Any]:
-    """The agent's tools and sub-agents for the side pane."""
+    """Return the agent's tools and sub-agents for the side pane."""
     tools: list[Mapping[str, Any]] = [
         {
             "pin": pin,

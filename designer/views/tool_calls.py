@@ -39,7 +39,7 @@ LOOK_SECONDS = 5.0
 
 @requires(Role.VIEWER)
 def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
-    # The state of a call: the part of the page that polls until it is over.
+    """Return the state of a call: the part of the page that polls until the call has ended."""
     row = find_tool(pk)
     call_row = get_object_or_404(find_calls(row, person(request)), pk=call)
     if not request.headers.get("HX-Request"):

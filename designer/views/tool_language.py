@@ -26,7 +26,7 @@ def translation_context(
     """Return the template context that shows the texts of a tool in the chosen language.
 
     detected_language: the code of the language of the vendor's texts, "" if it is not known.
-    reading_languages: those that any of the texts is translated into.
+    `reading_languages` of the context: the languages into which any of the texts is translated.
     """
     language = chosen_language(request)
     digests = [text.digest for text in tool_texts.texts_of(signature)] if signature else []

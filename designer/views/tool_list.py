@@ -136,8 +136,8 @@ def _chosen_facets(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str
 
 
 def _with_details(rows: list[dict[str, Any]], use: Mapping[int, int]) -> list[dict[str, Any]]:
-    # Each row with how many agents use the tool.
-    # Fifty reversals take more than a millisecond.
+    """Add to each row its address, the number of agents that use the tool, and its status if unusual."""
+    # Reversed once: fifty reversals take more than a millisecond.
     before, _unused, after = reverse("tool", args=[0]).rpartition("0")
     detailed_rows = []
     for row in with_pictures(rows):
@@ -151,7 +151,7 @@ def _with_details(rows: list[dict[str, Any]], use: Mapping[int, int]) -> list[di
 
 
 def _address(query_parameters: QueryDict) -> str:
-    # Without what was left empty, so that the address can be passed on.
+    """Return the query without empty parameters, so that the address can be shared."""
     parameters = QueryDict(mutable=True)
     for name in (*FILTER_PARAMETERS, "sort"):
         parameters.setlist(name, [value for value in query_parameters.getlist(name) if value])

@@ -35,7 +35,7 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
         return _page(request, row, form)
     selected_pins, to = list(form.cleaned_data["pins"]), form.cleaned_data["to"]
     try:
-        # Without a name of its own a tool keeps the one that it has.
+        # An empty field leaves the names of the tools unchanged.
         alias = form.cleaned_data["alias"] or None
         moved = pins.move_to_agent(selected_pins, actor=person(request), new_agent=to, alias=alias)
     except DomainError as error:

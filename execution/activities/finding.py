@@ -50,7 +50,10 @@ def search_box(data: Mapping[str, str], act: str, *, with_activities: bool) -> d
 
 
 def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[CalleeHit]:
-    """Return tools in their current versions, the most likely first."""
+    """Search the catalog, and return tools in their current versions, the best match first.
+
+    with_own: include tools that are defined in Pegboard. without: primary keys of tools to leave out.
+    """
     try:
         page = search.search(Query(q=words, status=(ToolStatus.ACTIVE,), limit=SHOWN * 3))
     except DomainError:

@@ -240,7 +240,7 @@ def _refuse_inner(actor: User, kind: str, config: Mapping[str, Any]) -> None:
 
 
 def _why_inner(kind: str, config: Mapping[str, Any]) -> str:
-    # The reason why an address cannot be on the public internet, "" if it can.
+    """Return the reason why an address cannot be on the public internet, "" if it can."""
     try:
         for origin in _sends(kind, config):
             policy.origin_of(

@@ -9,7 +9,7 @@ from catalog.models import Activity, ActivityCallee, ActivityVersion
 
 
 def current_versions(activities: Collection[int]) -> dict[int, ActivityVersion]:
-    """The newest version of each of these activities, by its primary key. Removed ones are left out."""
+    """Return the newest version of each of these activities, by primary key, without removed activities."""
     if not activities:
         return {}
     rows = ActivityVersion.objects.filter(
@@ -28,7 +28,7 @@ def recorded_versions(caller: ActivityVersion) -> set[int]:
 
 
 def find_callees(activities: Mapping[int, Collection[int]]) -> dict[int, dict[int, ActivityVersion]]:
-    """The version that runs for each activity that a version calls.
+    """Return the version that runs for each activity that a version calls.
 
     activities: by the primary key of the calling version, the primary keys of the activities that it calls.
     A version without a record, which a process of an older release saved, runs the newest ones.

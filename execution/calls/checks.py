@@ -63,8 +63,12 @@ def reason_to_confirm(
     effects: Annotations,
     activity: ActivityVersion | None = None,
 ) -> str:
+    """Return the sentence that a user must confirm before the version or the `activity` runs; "" for none.
+
+    states: of the version's findings. effects: of the version, with the tuning for all agents.
+    """
     if activity and not kinds.get(activity.kind).acts:
-        return ""
+        return ""  # This activity only writes an output, so it has no effects.
     if reason := _version_reason(version, states, effects):
         return reason
     if activity is None:

@@ -34,11 +34,12 @@ def continue_call(
 ) -> Call:
     """Store a call that continues where `call` stopped to ask.
 
+    A call of a runtime is continued only in a runtime of the same agent. Each call has one continuation: the
+    same answers return the first one, unless it had no effect.
+
     answers: by the id of the question. None declines, and CLOSED decides nothing. Questions without a schema
-    need no answer. A call of a runtime is continued only in a runtime of the same agent. A call is continued
-    once: the same answers return the first continuation, unless it had no effect. is_claimed: as for
-    `request_call`.
-    parent: the call that continues the parent of a step.
+    need no answer.
+    is_claimed: as for `request_call`. parent: the call that continues the parent of a step.
     """
     result = call.decoded()
     if parent:

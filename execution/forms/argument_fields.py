@@ -145,7 +145,7 @@ def _widget(parameter: Parameter) -> forms.Widget:
 
 
 def _hint(parameter: Parameter) -> str:
-    # The vendor's description, followed by the form of a value.
+    """Return the vendor's description, followed by the form of a value."""
     schema, text = _schema(parameter), parameter.description.strip()
     pattern = schema.get("pattern")
     parts = [
@@ -246,7 +246,7 @@ def submitted_value(parameter: Parameter, entered_value: Any) -> Any:
 
 
 def simulate_submission(field: forms.Field, initial: Any) -> Any:
-    # Returns the value as a browser would submit it.
+    """Return the value as a browser would submit it."""
     if initial is None or isinstance(initial, bool):
         return "" if initial is None else initial
     if isinstance(field, forms.MultipleChoiceField):

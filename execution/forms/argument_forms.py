@@ -79,7 +79,7 @@ class ArgumentsForm(OperationForm):
             self.initial[JSON_FIELD] = json.dumps(values, ensure_ascii=False, indent=2)
 
     def _is_reproducible(self, expected: Mapping[str, Any]) -> bool:
-        # Returns whether the untouched fields, as a browser submits them, yield the initial values.
+        """Return whether the untouched fields, as a browser submits them, yield the initial values."""
         submitted = {
             name: simulate_submission(self.fields[name], value) for name, value in self.initial.items()
         }

@@ -38,7 +38,7 @@ def link_of(grant: UserGrant) -> str:
 
 
 def waiting(link: str) -> UserGrant:
-    """The grant that the link is for. Raises DomainError."""
+    """Return the grant that the link is for. Raises DomainError."""
     rows = UserGrant.objects.filter(
         link_digest=digest_of(link), state=GrantState.PENDING, expires_at__gt=Now()
     )

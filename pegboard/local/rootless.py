@@ -12,7 +12,7 @@ CLONE_NEWUSER = 0x10000000
 
 
 def enter_user_namespace(account: pwd.struct_passwd) -> None:
-    """`account` to this process, root to all others: files stay root's. Between fork and exec."""
+    """Let this process run as `account`, while its files belong to root. Call it between fork and exec."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWUSER):
         raise OSError(ctypes.get_errno(), "unshare")

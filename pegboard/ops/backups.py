@@ -248,7 +248,7 @@ def _restore_through_psql(plan: RestorePlan, psql: Path, source: Path) -> None:
 
 
 def _access() -> dict[str, str]:
-    # How libpq's programs reach the database that Django reaches.
+    """Return how libpq's programs reach the database that Django reaches."""
     here = connection.settings_dict
     names = {
         "HOST": "PGHOST",

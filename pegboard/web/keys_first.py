@@ -52,7 +52,7 @@ def has_key_to_check(head: RequestHead) -> bool:
 
 
 def is_key_known(head: RequestHead) -> bool:
-    """Ask the database. Return True if it does not answer: the view reports that."""
+    """Look the key up. Return True if the database does not respond: the view reports that."""
     digest = ApiKey.digest_of(_key_of(head))
     try:
         is_known = ApiKey.objects.filter(digest=digest).exists()

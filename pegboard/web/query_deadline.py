@@ -1,4 +1,4 @@
-"""Gives each request its time at the database: core/query_deadline.py."""
+"""Limits the time that the queries of one request may take in total (core/query_deadline.py)."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from core.query_deadline import limit_connection, limit_queries
 
 
 class QueryDeadlineMiddleware:
-    """Counts the time that a request waits for the database, and nothing else of it."""
+    """Limits the time of the queries of a request to QUERY_DEADLINE seconds. Other work is not counted."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         if settings.QUERY_DEADLINE is None:

@@ -177,7 +177,7 @@ def design(request: HttpRequest) -> HttpResponse:
 
 
 def _sample_charts() -> list[Chart]:
-    # Each kind of chart, and one with too few points.
+    """Return each kind of chart, and one with too few points."""
     values: list[list[charts.Part]] = [[(40, "")], [(55, "")], [], [(80, "warn")], [(30, ""), (12, "bad")]]
     marks, height = charts.bars(values, limit=70)
     ends: dict[str, Any] = {

@@ -199,7 +199,7 @@ def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: b
 
 
 def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[ParameterType, str]:
-    # Returns the type, and the vendor's name of it if Pegboard cannot use it.
+    """Return the type, and the vendor's name of it if Pegboard cannot use it."""
     word = raw.get("type")
     if word is None:
         return "string", ""

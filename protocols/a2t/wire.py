@@ -27,7 +27,7 @@ def invoke_path(tool_id: str, label: str | None = None) -> str:
 
 
 def page(items: list[Any], limit: int, cursor: str | None = None) -> dict[str, Any]:
-    """A page of a list, with the cursor of the next page."""
+    """Return a page of a list, with the cursor of the next page."""
     return {"items": items, "paging": {"pageLimit": limit} | ({"next": cursor} if cursor else {})}
 
 

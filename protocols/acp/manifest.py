@@ -72,7 +72,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _read_credential(scheme: Mapping[str, Any]) -> WantedCredential:
-    # A security scheme of OpenAPI.
+    """Read a security scheme, which has the form of OpenAPI."""
     kind, scheme_name = scheme.get("type"), str(scheme.get("scheme", "")).lower()
     match kind:
         case "apiKey":

@@ -379,8 +379,9 @@ class _UpdateReporter:
 def _follow_stream(
     session: Session, signature: Signature, body: Mapping[str, Any], location: RunLocation
 ) -> Outcome | str | None:
-    # Returns the outcome at the end of the stream, the id of the run if the stream broke, or None if the
-    # vendor offers no stream.
+    """Return the outcome at the end of the stream, the id of the run if the stream broke, or None if the
+    vendor offers no stream.
+    """
     reporter, headers = _UpdateReporter(session, signature), {"Accept": events.KIND}
     try:
         reply = session.post(

@@ -131,6 +131,7 @@ def _checked_inputs(signature: Signature, arguments: Mapping[str, Any]) -> tuple
     """Return the arguments to send, and their errors."""
     inputs = {name: with_whole_numbers(value) for name, value in arguments.items()}
     faults = _faults(signature, inputs)
+    # A null that does not fit may mean “no value”, so such inputs are left out.
     nulls = {name for name, value in inputs.items() if value is None} if faults else ()
     if nulls:
         refused = nulls & {fault.path[0] for fault in faults if len(fault.path) == 1} or nulls

@@ -141,7 +141,7 @@ def complaint(
 
 
 def _body(reply: Reply) -> AnswerDocument:
-    # A body in place of outputs: JSON or text.
+    """Read a body in place of outputs: JSON or text."""
     with suppress(ProtocolViolationError):
         answer = strict_json.require_answer(reply)
         return replace(answer, value={"body": answer.value})

@@ -110,7 +110,7 @@ def _is_file(cut: Cut, schema: Any) -> bool:
 
 
 def _parts(cut: Cut, schema: Any) -> Iterator[dict[str, Any]]:
-    # Yields the schema and all schemas that apply to the same value through references and combinations.
+    """Yield the schema, and all schemas that apply to the same value through references and combinations."""
     waiting, visited_names = [schema], set()
     while waiting:
         part = waiting.pop()

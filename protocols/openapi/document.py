@@ -181,7 +181,7 @@ class OpenApiDocument:
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
     def _parameters(self, operation: Operation, part: _Part) -> list[Any]:
-        # The parameters of the path and of the operation. Those of the operation override.
+        """Return the parameters of the path and of the operation. Those of the operation override."""
         merged: dict[tuple[str, str], Any] = {}
         places = (*PLACES, "querystring") if is_of_3_2(self.root) else PLACES
         for holder in (operation.shared, operation.operation):
@@ -244,7 +244,7 @@ class OpenApiDocument:
         return inlined
 
     def _part(self, reference: str) -> _Part:
-        # The expanded target of a reference, cached.
+        """Return the expanded target of a reference, cached."""
         if reference not in self._parts:
             # None marks a target that is being expanded, so a cycle is noticed.
             self._parts[reference] = None
@@ -272,8 +272,9 @@ class OpenApiDocument:
         return target
 
     def _schema(self, schema: Any, references: set[str]) -> Any:
-        # A schema of an operation. References to anything but a component are replaced by a component of
-        # their own.
+        """Return a schema of an operation. References to anything but a component are replaced by a component
+        of their own.
+        """
         found_references = set(openapi_schema.references(schema))
         if all(reference.startswith(COMPONENT) for reference in found_references):
             references |= {
@@ -298,7 +299,7 @@ class OpenApiDocument:
         )
 
     def _schemas_for(self, input_part: _Part, output_part: _Part) -> dict[str, Any]:
-        # The schemas that inputs and outputs reach, the nearest first, up to a size limit for each.
+        """Return the schemas that inputs and outputs refer to, the nearest first, each up to a size limit."""
         reached: dict[str, Any] = {}
         for part, limit in ((input_part, MAX_INPUTS_BYTES), (output_part, MAX_OUTPUTS_BYTES)):
             size = 0
@@ -439,7 +440,7 @@ def _note_paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
 
 
 def _resolve(root: dict[str, Any], reference: str) -> Any:
-    # The target of a JSON Pointer into the document; None if it does not exist.
+    """Return the target of a JSON Pointer into the document; None if it does not exist."""
     try:
         steps = pointers.split_fragment(reference)
         return pointers.resolve(root, steps) if steps else None
@@ -461,7 +462,7 @@ def _operation_id(raw: Any) -> str | None:
 
 
 def _id_of(path: str, method: str) -> str:
-    # The method and the path in a form that fits into an address; unique for each operation.
+    """Return the method and the path in a form that fits into an address; unique for each operation."""
     plain = quote(path.replace("(", "%28").replace(")", "%29"), safe="/%{}:~")
     text = f"{method.upper()}:{plain.replace('{', '(').replace('}', ')')}"
     if len(text) <= MAX_ID_LENGTH:

@@ -248,7 +248,7 @@ def _refuse_characters(argument: str, texts: Iterable[str], characters: str) -> 
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    # The texts that a delimiter separates: entries of a list, names and values of an object.
+    """Return the texts that a delimiter separates: entries of a list, names and values of an object."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield from (name, _text(member))
@@ -321,7 +321,7 @@ def _content(
     sent_arguments: Mapping[str, Any],
     headers: dict[str, str],
 ) -> bytes | None:
-    # The body, made from the arguments that are left in `sent_arguments`.
+    """Return the body, made from the arguments that are left in `sent_arguments`."""
     if body is None or not (sent_arguments or body.get("is_required")):
         return None
     media = body["media"]

@@ -202,7 +202,9 @@ class _SignatureBuilder:
         return frozenset(member.name for member in members_of_body if member.direction == "response")
 
     def read_answer(self) -> Any:
-        # The schema of the first successful response, with definitions; None if no such response has one.
+        """Return the schema of the first successful response, with definitions; None if no such response has
+        one.
+        """
         responses = self.cut.operation.get("responses")
         for code, response in (
             sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ()
@@ -233,7 +235,7 @@ class _SignatureBuilder:
                 yield parameter
 
     def build_rest(self, signature: Signature) -> dict[str, Any]:
-        # The document with a hole at each place whose value the signature restores exactly.
+        """Return the document with a hole at each place whose value the signature restores exactly."""
         document = self.cut.document
         start = start_of(document)
         fillings = Fillings(signature, is_dialect=self.cut.is_dialect)
@@ -297,7 +299,9 @@ def read_signature(document: dict[str, Any]) -> Signature:
 
 
 def _is_plain(schema: Any, response_only: frozenset[str], *, is_required: bool) -> bool:
-    # Whether the members of a body can become inputs beside the parameters without a change of meaning.
+    """Return whether the members of a body can become inputs beside the parameters without a change of
+    meaning.
+    """
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return False

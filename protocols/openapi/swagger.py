@@ -95,7 +95,7 @@ class _Converter:
         return converted_operation
 
     def parameters(self, item: Mapping[str, Any], operation: Mapping[str, Any]) -> list[dict[str, Any]]:
-        # The parameters of the path and of the operation, which override; there is at most one body.
+        """Return the parameters of the path and the operation, which override; at most one is a body."""
         merged: dict[tuple[object, object], dict[str, Any]] = {}
         for holder in (item, operation):
             rows = holder.get("parameters") or []

@@ -148,7 +148,7 @@ class NextOutput(serializers.Serializer[Any]):
 
 
 class RuntimeCallOutput(serializers.Serializer[Any]):
-    """Contains none of the vendor's headers, cookies or addresses; names are those of the format."""
+    """A call in the names of the format, without the vendor's headers, cookies and addresses."""
 
     call = serializers.IntegerField(
         allow_null=True, help_text="The id of the call; null if nothing was sent."
@@ -245,7 +245,7 @@ def requested_format(request: Request) -> str:
 def answer_document(
     answer: Answer, release: Release, request: Request, format_: str | None = None
 ) -> dict[str, Any]:
-    """`format_` overrides the format of the request."""
+    """Return the document of a call's result. `format_` overrides the format of the request."""
     format_ = requested_format(request) if format_ is None else format_
     call, tool, result = answer.call, answer.tool, answer.result
     resume = continued_by = None

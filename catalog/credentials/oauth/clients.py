@@ -96,7 +96,7 @@ def new_key(grant: Grant, issued_key: str = "") -> Secret:
 def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant:
     """Validate the grant of an unsaved credential and set it as `credential.grant`.
 
-    resource: the audience of the tokens (RFC 8707), by default `url`, the address of the vendor.
+    url: the address of the vendor, which is the default of `resource`, the audience of the tokens (RFC 8707).
     Raises DomainError "invalid" with a message for each field.
     """
     columns = {name: details[name] for name in DETAILS if details.get(name) is not None}
@@ -178,7 +178,7 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
 
 
 def _forget_secret(grant: Grant, was: str, *, is_elsewhere: bool) -> None:
-    # A secret that does not match any more. `was`: the previous authentication method.
+    """Remove a secret that does not match any more. was: the previous authentication method."""
     had_key = was == ClientAuthentication.KEY
     # Pegboard's key is never sent, so another server is no reason to delete it.
     is_anothers = is_elsewhere and not has_key(grant)

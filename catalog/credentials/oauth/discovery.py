@@ -113,7 +113,7 @@ class _ServerDiscovery:
         return self.found
 
     def _challenge(self) -> str:
-        # The vendor's reply to an unauthenticated request.
+        """Return the vendor's reply to an unauthenticated request."""
         reply = self._request(self.url, ANY_STATUS)
         challenge = reply.headers.get("www-authenticate", "") if reply else ""
         if reply:
@@ -180,7 +180,7 @@ class _ServerDiscovery:
         return metadata.why_not_server(document, issuer)
 
     def _first(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
-        # The first of these documents that may be used.
+        """Return the first of these documents that may be used."""
         for address in addresses:
             reply = self._request(address, (200,))
             if reply is None:
@@ -220,7 +220,7 @@ class _ServerDiscovery:
 
 
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
-    # The challenge that meets the first request of a listing, and whether it was answered instead.
+    """Return the challenge to the first request of a listing, and whether it was answered instead."""
     limits = replace(http.METADATA_LIMITS, session=seconds)
     with HttpSession(
         url, policy=policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR), limits=limits

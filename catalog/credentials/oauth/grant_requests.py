@@ -44,7 +44,7 @@ PARAMETER_NAME = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 
 def sign_in_address(grant: Grant, *, redirect_uri: str, state: str, verifier: str) -> str:
-    # The address for the browser (RFC 6749 section 4.1.1). An existing query stays.
+    """Return the address for the browser (RFC 6749 section 4.1.1). An existing query stays."""
     fields = {
         "response_type": "code",
         "client_id": grant.client_id,
@@ -92,7 +92,7 @@ def revocation_form(grant: Grant, secret: Secret | None, fields: Mapping[str, st
 
 
 def reserved_parameter_in(address: str) -> str:
-    """The first parameter in the query of an address that only we may set; "" for none."""
+    """Return the first parameter in the query of an address that only Pegboard may set; "" for none."""
     names = [name for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)]
     return next((name for name in names if name in OWNED), "")
 

@@ -144,7 +144,7 @@ class TokenHolder(ABC, Generic[TokenRow]):
 
     @abstractmethod
     def token_columns(self, tokens: Tokens, elapsed_seconds: float) -> dict[str, Any]:
-        """Return the columns that a reply changes. elapsed: the seconds since its request."""
+        """Return the columns that a reply changes. elapsed_seconds: since its request."""
 
     @abstractmethod
     def end(self, code: str, reason: str, since: datetime | None) -> NeedsSignInError:
@@ -269,7 +269,7 @@ class TokenHolder(ABC, Generic[TokenRow]):
         return Token(self.row.generation + 1, tokens.access, good_for)
 
     def _note_failure(self, lease: uuid.UUID, error: ProtocolError) -> ProtocolError:
-        # The error to raise. It is stored only while the lease is valid and the row has not changed.
+        """Return the error to raise. Store it only if the lease is valid and the row has not changed."""
         row = self.row
         REQUESTS.add(error.code)
         is_over = isinstance(error, OAuthError) and error.error == "invalid_grant"

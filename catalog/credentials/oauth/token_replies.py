@@ -144,7 +144,7 @@ def _error_of(document: Mapping[str, Any], host: str, sent: Collection[Secret]) 
 
 
 def in_words(host: str, error: str, words: str) -> ProtocolError:
-    """An error of OAuth for a person: our sentence, then the server's own words as text."""
+    """Format an error of OAuth for a person: Pegboard's sentence, then the server's text."""
     sentence = SENTENCES.get(error, f"answered with the error {printable(error, 60)}")
     quote = f" It says: “{printable(words.strip(), 200)}”" if words.strip() else ""
     message = f"{host} {sentence}.{quote}"

@@ -88,7 +88,7 @@ def note_acceptance(credential: Credential, generation: int) -> None:
 
 
 def note_wanted_scope(credential: Credential, generation: int, scope: str) -> None:
-    """The vendor wants a token with this scope for something; a person decides whether it gets one."""
+    """Record that the vendor refused a token without this scope. A person decides whether to request it."""
     # Scopes of several tools are collected, so that one sign-in is enough.
     with transaction.atomic(durable=True):
         rows = Grant.objects.select_for_update().filter(credential=credential, generation=generation)
@@ -104,12 +104,12 @@ def note_wanted_scope(credential: Credential, generation: int, scope: str) -> No
 
 
 def widest(*scopes: str) -> str:
-    """The words of all of them, each once."""
+    """Return the scopes joined into one, with each word once."""
     return " ".join(dict.fromkeys(word for scope in scopes for word in scope.split()))
 
 
 def apart(work: Callable[[], Result]) -> Result:
-    # Does it on a database connection of its own: the caller's may be in the middle of something.
+    """Run `work` on a database connection of its own: the caller's may be in a transaction."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="token") as thread:
         try:
             return thread.submit(work).result()

@@ -64,7 +64,7 @@ class Command(BaseCommand):
 
 @transaction.atomic
 def demo_user(role: Role, password: str) -> User:
-    """The user who runs the demo chooses the password, however weak."""
+    """Return the demo's user with this role, and set the password, which may be weak in a demo."""
     user = User.objects.filter(username=role.value).first()
     if user is None:
         user = users.add_user(

@@ -43,8 +43,11 @@ def check(options: Mapping[str, Any]) -> None:
 
 
 def disconnect_check(options: Mapping[str, Any], has_left: Callable[[], bool]) -> Callable[[], bool] | None:
-    """Return the function that detects a disconnected client, if the run is then cancelled, which is the
-    default of the schema; None if the run continues. Raises DomainError for `cancel` with a webhook."""
+    """Return `has_left` if the run is cancelled when its client disconnects; None if it continues then.
+
+    Without `on_disconnect` a run is cancelled, as the schema of ACP states. Raises DomainError for `cancel`
+    with a webhook.
+    """
     if not options.get("webhook"):
         return None if options.get("on_disconnect") == "continue" else has_left
     if options.get("on_disconnect") == "cancel":
