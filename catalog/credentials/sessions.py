@@ -106,7 +106,7 @@ class _OAuthCredential:
 
     def current(self) -> AppliedCredential:
         if self._worn_out_at is not None and time.monotonic() >= self._worn_out_at:
-            self._carry(tokens.apart(partial(tokens.token_for, self._credential)))
+            self._carry(tokens.run_on_own_connection(partial(tokens.token_for, self._credential)))
         return self._carried
 
     def answered(self, status: int, challenge: str) -> bool:
@@ -117,21 +117,29 @@ class _OAuthCredential:
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             self._may_renew = True
             if self._token.was_refused:
-                tokens.apart(partial(tokens.note_acceptance, self._credential, self._token.generation))
+                tokens.run_on_own_connection(
+                    partial(tokens.note_acceptance, self._credential, self._token.generation)
+                )
                 self._token = replace(self._token, was_refused=False)
         if self._credential._state.adding:
             return False
         generation = self._token.generation
         if status == HTTPStatus.FORBIDDEN and wants_more_scope(challenge):
             scope = scope_asked(challenge)
-            tokens.apart(partial(tokens.note_wanted_scope, self._credential, generation, scope))
+            tokens.run_on_own_connection(
+                partial(tokens.note_wanted_scope, self._credential, generation, scope)
+            )
         if status != HTTPStatus.UNAUTHORIZED:
             return False
         if not self._may_renew:
-            tokens.apart(partial(tokens.note_refusal, self._credential, generation))
+            tokens.run_on_own_connection(partial(tokens.note_refusal, self._credential, generation))
             return False
         self._may_renew = False
-        self._carry(tokens.apart(partial(tokens.token_for, self._credential, refused_generation=generation)))
+        self._carry(
+            tokens.run_on_own_connection(
+                partial(tokens.token_for, self._credential, refused_generation=generation)
+            )
+        )
         return True
 
     def _carry(self, token: Token) -> None:

@@ -182,7 +182,7 @@ class _HistoryReader:
                 ],
                 ignore_conflicts=True,
             )
-            outbox.review_waits(tool.endpoint_id)
+            outbox.report_waiting_review(tool.endpoint_id)
         worker_audit.record_older_versions(tool, len(added))
         inspector.inspect_older(tool, added, {version.pk for version in rewritten})
         tool.version_count += len(added)

@@ -242,10 +242,10 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> FetchR
             harvest = listing.read_one(run, protocol, tool.pk, item)
             if harvest.changed:
                 merge(run, harvest)
-                outbox.tools_changed(run.pk)
+                outbox.report_changed_tools(run.pk)
                 breaches.record_breaches(run, harvest.findings, has_new=False, has_changed=True)
                 if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
-                    outbox.review_waits(run.endpoint_id)
+                    outbox.report_waiting_review(run.endpoint_id)
                 _forget_page(run, item)
                 worker_audit.record_run(run, {"changed": harvest.changed})
                 return FetchResult()

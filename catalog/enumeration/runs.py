@@ -359,7 +359,7 @@ def _hold(run: Run, error: HeldError, exchanges: Sequence[Exchange]) -> None:
             if not store.as_it_was_read(run).update(held_run=run, **columns):
                 raise EndpointMovedError
             if run.endpoint.held_run_id is None:
-                outbox.run_held(run.endpoint)
+                outbox.report_held_run(run.endpoint)
             worker_audit.record_held_list(run, error.code, error.message, len(error.harvest.missing))
 
 
@@ -384,5 +384,5 @@ def fail(
             if not was_read.update(failures=failures, next_due_at=Now() + wait, **columns):
                 raise EndpointMovedError
             if failures == 1:
-                outbox.broke(run.endpoint)
+                outbox.report_failure(run.endpoint)
             worker_audit.record_failure(run, code, message)

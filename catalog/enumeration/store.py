@@ -101,7 +101,7 @@ def record(run: Run, harvest: Harvest) -> None:
         if harvest.added or harvest.changed:
             merge(run, harvest)
         if harvest.changed:
-            outbox.tools_changed(run.pk)
+            outbox.report_changed_tools(run.pk)
         failpoint("record-versions")
         _update_tools(run, harvest)
         relist(harvest)
@@ -114,7 +114,7 @@ def record(run: Run, harvest: Harvest) -> None:
             has_changed=bool(harvest.changed or harvest.returned),
         )
         if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
-            outbox.review_waits(run.endpoint_id)
+            outbox.report_waiting_review(run.endpoint_id)
         failpoint("record-findings")
         _remember(run, harvest.known_pages)
         _succeed(run, harvest)
@@ -196,7 +196,7 @@ def _update_tools(run: Run, harvest: Harvest) -> None:
         missing = Tool.objects.filter(pk__in=harvest.missing)
         missing.update(status=ToolStatus.WITHDRAWN, changed_at=Now())
         Withdrawal.objects.bulk_create([Withdrawal(tool_id=pk, run=run) for pk in harvest.missing])
-        outbox.tools_withdrawn(run.pk)
+        outbox.report_withdrawn_tools(run.pk)
     if harvest.returned:
         returned = Tool.objects.filter(pk__in=harvest.returned)
         returned.update(status=ToolStatus.ACTIVE, changed_at=Now())

@@ -16,4 +16,4 @@ def announce() -> None:
             # The lock serializes two processes. The second one finds the notice of the first.
             key = ApiKey.objects.select_for_update(of=("self",), no_key=True).filter(pk=pk).first()
             if key and not key.revoked_at and (days := api_keys.notice_days(key, now)):
-                outbox.key_ending(key.pk, days)
+                outbox.report_ending_key(key.pk, days)

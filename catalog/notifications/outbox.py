@@ -25,7 +25,7 @@ AT_ONCE = timedelta(0)
 PAUSE = timedelta(hours=1)
 
 
-def broke(endpoint: Endpoint) -> None:
+def report_failure(endpoint: Endpoint) -> None:
     add_notice(Event.BROKEN, endpoint.pk, GRACE)
 
 
@@ -40,47 +40,47 @@ def report_recovery(endpoint: Endpoint) -> None:
         add_notice(Event.RECOVERED, endpoint.pk, AT_ONCE)
 
 
-def run_held(endpoint: Endpoint) -> None:
+def report_held_run(endpoint: Endpoint) -> None:
     add_notice(Event.HELD, endpoint.pk, AT_ONCE)
 
 
-def review_waits(endpoint_id: int) -> None:
+def report_waiting_review(endpoint_id: int) -> None:
     add_notice(Event.REVIEW, endpoint_id, GATHER)
 
 
-def needs_sign_in(credential_id: UUID) -> None:
+def report_needed_sign_in(credential_id: UUID) -> None:
     add_notice(Event.SIGN_IN, credential_id, AT_ONCE)
 
 
-def webhook_paused(webhook: Webhook) -> None:
+def report_paused_webhook(webhook: Webhook) -> None:
     add_notice(Event.WEBHOOK_PAUSED, webhook.pk, AT_ONCE)
 
 
-def key_reported(key_id: int) -> None:
+def report_leaked_key(key_id: int) -> None:
     add_notice(Event.KEY_REPORTED, key_id, AT_ONCE)
 
 
-def key_ending(key_id: int, days: int) -> None:
+def report_ending_key(key_id: int, days: int) -> None:
     """Report once that the key expires within this number of days."""
     subject = f"{key_id}:{days}"
     if not Notice.objects.filter(event=Event.KEY_ENDING, subject=subject).exists():
         add_notice(Event.KEY_ENDING, subject, AT_ONCE)
 
 
-def vendor_requested(request_id: int) -> None:
+def report_vendor_request(request_id: int) -> None:
     add_notice(Event.VENDOR_REQUESTED, request_id, AT_ONCE)
 
 
-def vendor_answered(request_id: int) -> None:
+def report_vendor_answer(request_id: int) -> None:
     add_notice(Event.VENDOR_ANSWERED, request_id, AT_ONCE)
 
 
-def tools_changed(subject: object) -> None:
+def report_changed_tools(subject: object) -> None:
     """Report all changed tools in one notice. `subject`: a run, or a subject of `events.describe_changed`."""
     add_notice(Event.TOOLS_CHANGED, subject, GATHER)
 
 
-def tools_withdrawn(subject: object) -> None:
+def report_withdrawn_tools(subject: object) -> None:
     """Report withdrawn tools. `subject`: see `events.describe_withdrawn`."""
     add_notice(Event.TOOLS_WITHDRAWN, subject, GATHER)
 

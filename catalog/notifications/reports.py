@@ -29,4 +29,4 @@ def report(plain: str, *, place: str = "") -> None:
             key, actor=None, why=f"Reported as leaked, by a caller who had the key itself.{location_sentence}"
         )
         ApiKey.objects.filter(pk=key.pk).update(reported_at=timezone.now())
-        outbox.key_reported(key.pk)
+        outbox.report_leaked_key(key.pk)

@@ -320,7 +320,7 @@ def _pause(webhook: Webhook, actor: User | None, why: str) -> None:
         actor, "pause", webhook, before={"is_paused": False}, after={"is_paused": True}, why=why[:300]
     )
     if actor is None:
-        outbox.webhook_paused(webhook)
+        outbox.report_paused_webhook(webhook)
 
 
 def _lock_webhook(webhook: Webhook) -> Webhook:

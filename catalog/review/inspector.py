@@ -141,7 +141,7 @@ def _inspect(
         caught = list(_caught(endpoint, rows, rewritten))
         holds.catch(endpoint, run, caught)
     if any(row.state == FindingState.OPEN for row in findings) or caught:
-        outbox.review_waits(endpoint.pk)
+        outbox.report_waiting_review(endpoint.pk)
     worker_audit.record_inspection(
         endpoint,
         run,

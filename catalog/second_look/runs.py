@@ -404,7 +404,7 @@ def _record(look: SecondLook, sights: Sequence[Sight], differences: Sequence[Dif
     new_count = _raise_findings(look.endpoint, current)
     failpoint("look-recorded")
     if new_count:
-        outbox.review_waits(look.endpoint_id)
+        outbox.report_waiting_review(look.endpoint_id)
         worker_audit.record_cloaking(look, new_count, cloaking.summary(sights))
     _finish(
         look,

@@ -62,7 +62,7 @@ def all_of_them() -> QuerySet[Tool]:
     return Tool.objects.filter(endpoint__vendor__is_own=True)
 
 
-def home() -> Endpoint:
+def own_endpoint() -> Endpoint:
     """Return the endpoint of all definitions. Create it if it does not exist."""
     endpoint = Endpoint.objects.filter(vendor__is_own=True).select_related("vendor").first()
     if endpoint:
@@ -151,7 +151,7 @@ def change(
     _record(tool, document)
     effective_texts.refresh([tool.pk])
     versions.notify_moved([tool.pk])
-    outbox.tools_changed(f"{VERSION}{tool.current_id}")
+    outbox.report_changed_tools(f"{VERSION}{tool.current_id}")
     audit.record(actor, CHANGE, tool, before=before, after=facts(tool))
     return tool
 
@@ -164,7 +164,7 @@ def withdraw(tool: Tool, *, actor: User) -> None:
     if tool.status == ToolStatus.ACTIVE:
         Tool.objects.filter(pk=tool.pk).update(status=ToolStatus.WITHDRAWN, changed_at=Now())
         Withdrawal.objects.create(tool=tool)
-        outbox.tools_withdrawn(f"{TOOL}{tool.pk}")
+        outbox.report_withdrawn_tools(f"{TOOL}{tool.pk}")
         audit.record(actor, WITHDRAW, tool, before={"status": "active"}, after={"status": "withdrawn"})
 
 
@@ -277,7 +277,7 @@ def locked_home() -> Endpoint:
     return (
         Endpoint.objects.select_related("vendor")
         .select_for_update(of=("self",), no_key=True)
-        .get(pk=home().pk)
+        .get(pk=own_endpoint().pk)
     )
 
 

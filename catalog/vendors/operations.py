@@ -305,7 +305,7 @@ def remove_endpoint(
     active = Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE)
     lock_in_order(active)
     if active.update(status=ToolStatus.WITHDRAWN, changed_at=now):
-        outbox.tools_withdrawn(f"endpoint:{endpoint.pk}")
+        outbox.report_withdrawn_tools(f"endpoint:{endpoint.pk}")
     Finding.objects.filter(endpoint=endpoint, state=FindingState.OPEN).update(state=FindingState.NOTED)
     audit.record(actor, "remove", endpoint, before=endpoint_facts(endpoint), why=why)
     credential = endpoint.credential

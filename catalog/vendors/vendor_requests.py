@@ -78,7 +78,7 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
         message = _("This address was requested already. An administrator will answer.")
         raise DomainError("already_asked", message, fields={"url": message}, status=409) from exc
     audit.record(actor, "ask", row, after=facts(row))
-    outbox.vendor_requested(row.pk)
+    outbox.report_vendor_request(row.pk)
     return row
 
 
@@ -153,7 +153,7 @@ def _answer_request(row: VendorRequest, state: RequestState, actor: User | None)
     row.save(update_fields=["state", "answer", "answered_by", "answered_at", "endpoint"])
     verb = "approve" if state == RequestState.APPROVED else "decline"
     audit.record(actor, verb, row, before=before, after=facts(row), why=row.answer)
-    outbox.vendor_answered(row.pk)
+    outbox.report_vendor_answer(row.pk)
     return row
 
 

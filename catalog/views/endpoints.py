@@ -64,7 +64,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
         **detections.layout_of(request, job, form),
     }
     if request.method == "GET" and job and job.result:
-        context["already"] = already(form["protocol"].value(), job.result.address)
+        context["already"] = find_connected(form["protocol"].value(), job.result.address)
     if offers.LOOK in request.POST:
         template = "_discovery.html" if "HX-Request" in request.headers else "endpoint_new.html"
         return render(
@@ -73,7 +73,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     is_ready = request.method == "POST" and not {offers.FILL, ENTER, READ_AS} & request.POST.keys()
     if is_ready and context["is_over"]:
         # First, because the address may be connected already if the request has an answer.
-        context["already"] = already(form["protocol"].value(), form["url"].value())
+        context["already"] = find_connected(form["protocol"].value(), form["url"].value())
     elif is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
             save = partial(_connect, form, client, person(request))
@@ -83,7 +83,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
                 context |= form.vendor_request_context()
             else:
                 refuse(error, form, client if form.is_oauth else None)
-            context["already"] = already(form["protocol"].value(), form["url"].value())
+            context["already"] = find_connected(form["protocol"].value(), form["url"].value())
         else:
             here = reverse("endpoint", args=[endpoint.pk])
             if endpoint.is_paused and endpoint.credential:
@@ -102,7 +102,7 @@ def _detection_progress(request: HttpRequest, job: Job | None) -> HttpResponse:
     return response
 
 
-def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list[Endpoint]:
+def find_connected(protocol: str, url: str, instead_of: Endpoint | None = None) -> list[Endpoint]:
     """Return the endpoints with this address and protocol."""
     pk = instead_of.pk if instead_of else None
     entered = Endpoint(pk=pk, protocol=protocol, url=in_ascii(url.strip()))
@@ -244,7 +244,7 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
             form.refuse(error)
             row.refresh_from_db()
             if error.code == "already_connected":
-                more["already"] = already(row.protocol, form["url"].value(), instead_of=row)
+                more["already"] = find_connected(row.protocol, form["url"].value(), instead_of=row)
         else:
             messages.success(request, _("Saved. The next sync uses these settings."))
             return redirect("endpoint", row.pk)

@@ -16,9 +16,9 @@ from catalog.vendors import operations as vendor_operations
 from catalog.views import detections, offers
 from catalog.views.credentials import refuse
 from catalog.views.endpoints import (
-    already,
     chosen_credential,
     endpoint_context,
+    find_connected,
     live_endpoint,
     stated_credential,
 )
@@ -84,7 +84,7 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
                 "preview": preview,
                 "wanted": preview.wanted,
                 "wants_sign_in": wants_sign_in,
-                "already": already(draft.protocol, draft.url),
+                "already": find_connected(draft.protocol, draft.url),
             }
             if wants_sign_in:
                 context |= offers.look(request, draft.credential_url, preview.challenge)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from operator import mul
 
-from designer.rehearsals.tool_purpose import Purpose, Stems, doing, one_line, purpose
+from designer.rehearsals.tool_purpose import Purpose, Stems, describe_use, one_line, purpose
 from protocols.signature import Signature
 
 # A pair is listed from this score on.
@@ -137,7 +137,7 @@ class Confusion:
         """Return the purpose of the tool in its own words, with a detail that separates it from the rival if
         needed.
         """
-        use = doing(one)
+        use = describe_use(one)
         if (vendor := self._vendor(one)) != self._vendor(other) and vendor:
             return f"{use} with {vendor}"
         if one.lead_stems != other.lead_stems and one.main_stems != other.main_stems:

@@ -266,7 +266,7 @@ def _action(name: Sequence[str], lead: Sequence[str], stems: Stems) -> str:
     return next((action for word in lead[:3] if (action := stems.action(word))), "")
 
 
-def doing(tool: Purpose) -> str:
+def describe_use(tool: Purpose) -> str:
     """Phrase the purpose of the tool as a gerund: “Deletes the draft.” becomes “deleting the draft”.
 
     Falls back to the tool's name if the description has no such phrase.

@@ -206,12 +206,12 @@ def _outcome(call: Call, attempts: list[Attempt]) -> Outcome | None:
         if call.activity:
             return _perform_activity(call, call.activity, attempts)
         if call.mode != Mode.WAIT and remote_runs.are_kept(call):
-            return remote_runs.attend(call, attempts)
+            return remote_runs.follow_run(call, attempts)
         return _converse(call, attempts)
     except DomainError as exc:
         return outcomes.failed("refused", exc.code, exc.message)
     except ProtocolError as exc:
-        return outcomes.after(exc)
+        return outcomes.convert_error(exc)
     except Exception:
         logger.exception("call %s failed", call.pk)
         return outcomes.failed("unknown", "INTERNAL", results.OUR_FAULT)
@@ -465,7 +465,7 @@ def _attempt(
     try:
         outcome = request()
     except ProtocolError as exc:
-        outcome = outcomes.after(exc)
+        outcome = outcomes.convert_error(exc)
     seconds = time.monotonic() - began
     attempts.append(results.attempt(outcome, exchanges[before:], waited_seconds, seconds, unshown))
     return outcome

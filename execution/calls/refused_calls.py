@@ -42,4 +42,4 @@ def add_finding(call: Call, outcome: Outcome) -> None:
     with transaction.atomic():
         if not Finding.objects.filter(tool=tool, code=CODE, subject=version.digest).exists():
             Finding.objects.bulk_create([finding], ignore_conflicts=True)
-            outbox.review_waits(tool.endpoint_id)
+            outbox.report_waiting_review(tool.endpoint_id)

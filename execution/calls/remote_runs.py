@@ -50,7 +50,7 @@ def are_kept(call: Call) -> bool:
     return not is_waited_for and call.version.tool.endpoint.build_protocol().keeps_runs
 
 
-def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
+def follow_run(call: Call, attempts: list[Attempt]) -> Outcome | None:
     """Return the outcome of the run, or None if it continues and another worker will poll it."""
     endpoint = call.version.tool.endpoint
     refuse_removed(endpoint)
@@ -73,7 +73,7 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
         try:
             outcome = _RemoteRun(call, session, protocol).poll(heartbeat)
         except ProtocolError as exc:
-            outcome = outcomes.after(exc)
+            outcome = outcomes.convert_error(exc)
     if heartbeat.is_lost and not call.remote_run:
         _stop_late_start(call)
     if outcome is None:

@@ -143,7 +143,7 @@ class A2T(Protocol):
             if not isinstance(entries, list):
                 raise ProtocolViolationError("SHAPE", "The reply has no array “output_parameters”.")
         except ProtocolError as error:
-            return outcomes.after(error)
+            return outcomes.convert_error(error)
         values = [entry for entry in wire.names_and_values(entries) if entry]
         notes = [*outcomes.notes_on(answer)]
         notes += [Note("BAD_OUTPUT", "An output without a name was ignored.")] * (len(entries) - len(values))

@@ -65,10 +65,10 @@ def run(session: Session, signature: Signature, request: Mapping[str, Any], loca
         return (
             _give_up(session, error, location, mark=mark)
             if error.code in _TOO_SLOW
-            else outcomes.after(error)
+            else outcomes.convert_error(error)
         )
     except ProtocolError as error:
-        return outcomes.after(error)
+        return outcomes.convert_error(error)
 
 
 def start(
@@ -174,9 +174,9 @@ def resume(
     except UnavailableError as error:
         if error.code in _TOO_SLOW:
             return _give_up(session, error, location, run_id=run_id)
-        return outcomes.after(error)
+        return outcomes.convert_error(error)
     except ProtocolError as error:
-        return outcomes.after(error)
+        return outcomes.convert_error(error)
     return _refused(reply) if reply.status >= 400 else _wait_for_run(session, signature, state, location)
 
 
@@ -197,7 +197,7 @@ def _wait_for_run(
             "unavailable", error=failure, retry_after=error.retry_after, can_retry=True, resume=next_state
         )
     except ProtocolError as error:
-        return outcomes.after(error)
+        return outcomes.convert_error(error)
 
 
 def _outcome(

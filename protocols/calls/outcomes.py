@@ -80,7 +80,7 @@ def refusal(signature: Signature, arguments: Mapping[str, Any]) -> Outcome | Non
     return None
 
 
-def after(error: ProtocolError) -> Outcome:
+def convert_error(error: ProtocolError) -> Outcome:
     """Return the outcome of a call whose HTTP request failed."""
     match error:
         case UnavailableError():

@@ -221,9 +221,9 @@ class _Call:
         except RpcError as error:
             return self._complaint(transport, error)
         except CannotAskError as error:
-            return _needing(outcomes.after(error), error.kinds)
+            return _needing(outcomes.convert_error(error), error.kinds)
         except ProtocolError as error:
-            return outcomes.after(error)
+            return outcomes.convert_error(error)
         finally:
             self.has_opened = transport.has_opened
 

@@ -81,10 +81,10 @@ class _ContextRequest:
                 "tool_error", error.code, f"The vendor could not answer: {reason}", vendor=vendor
             )
         except CannotAskError as error:
-            outcome = outcomes.after(error)
+            outcome = outcomes.convert_error(error)
             return replace(outcome, error={**(outcome.error or {}), "kinds": " ".join(sorted(error.kinds))})
         except ProtocolError as error:
-            return outcomes.after(error)
+            return outcomes.convert_error(error)
 
     def _send(
         self, transport: Transport, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]

@@ -251,7 +251,7 @@ class OpenApi(Protocol):
                 "invalid_arguments", "ARGUMENTS", message, fields={error.name: error.reason}
             )
         except ProtocolError as error:
-            return outcomes.after(error)
+            return outcomes.convert_error(error)
         return outcomes.ok(outputs, signature, notes)
 
     def _base(self, session: Session, signature: Signature) -> str:

@@ -179,7 +179,7 @@ class OXP(Protocol):
         try:
             version = label or self.fetch(session, tool_id).label
         except ProtocolError as error:
-            return outcomes.after(error)
+            return outcomes.convert_error(error)
         request = {
             "call_id": str(uuid4()),
             "tool_id": f"{tool_id}@{version}",
@@ -217,7 +217,7 @@ def _call(
     try:
         outcome = oxp_calls.call(session, _path(session, wire.CALL), signature, request, context)
     except ProtocolError as failure:
-        outcome = outcomes.after(failure)
+        outcome = outcomes.convert_error(failure)
     if (outcome.error or {}).get("code") in _AMBIGUOUS_CODES:
         outcome = _resolve_ambiguity(session, outcome, request["tool_id"])
     if outcome.outcome == "unavailable" or outcome.resume is not None or outcome.can_retry:
@@ -243,9 +243,9 @@ def _resolve_ambiguity(session: Session, outcome: Outcome, tool: str) -> Outcome
                     return replace(outcomes.failed("unavailable", "NOT_READY", message), can_retry=True)
         listing = _listing(session, _list(session))
     except UnavailableError as error:
-        return replace(outcomes.after(error), can_retry=True) if is_refused else outcome
+        return replace(outcomes.convert_error(error), can_retry=True) if is_refused else outcome
     except RefusedError as error:
-        authorization = outcomes.after(error)
+        authorization = outcomes.convert_error(error)
         return authorization if is_refused and authorization.outcome == "needs_authorization" else outcome
     except ProtocolError:
         return outcome

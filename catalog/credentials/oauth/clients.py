@@ -201,7 +201,7 @@ def forget_tokens(grant: Grant, why: str) -> None:
             error_code="UNBOUND",
             error_message=sign_in_again(now, why),
         )
-        outbox.needs_sign_in(grant.credential_id)
+        outbox.report_needed_sign_in(grant.credential_id)
 
 
 def _start_over(grant: Grant) -> None:

@@ -169,7 +169,7 @@ def end_sign_in(grant: Grant, rows: QuerySet[Grant], code: str, message: str) ->
             error_message=message[:1000],
         )
         if ended:
-            outbox.needs_sign_in(grant.credential_id)
+            outbox.report_needed_sign_in(grant.credential_id)
             facts = {"code": code, "server": _server(grant)}
             audit.record(None, "end sign-in", grant.credential, after=facts, why=message)
 

@@ -108,7 +108,7 @@ def widest(*scopes: str) -> str:
     return " ".join(dict.fromkeys(word for scope in scopes for word in scope.split()))
 
 
-def apart(work: Callable[[], Result]) -> Result:
+def run_on_own_connection(work: Callable[[], Result]) -> Result:
     """Run `work` on a database connection of its own: the caller's may be in a transaction."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="token") as thread:
         try:

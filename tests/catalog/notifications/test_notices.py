@@ -216,7 +216,7 @@ def test_a_slow_worker_is_told_once_and_again_of_what_comes_later(broken, listen
 
 def test_trouble_that_stays_is_told_after_the_pause(broken, listener, hook):
     with transaction.atomic():
-        outbox.broke(broken)
+        outbox.report_failure(broken)
     Endpoint.objects.filter(pk=broken.pk).update(failures=1)
     let_pass(timedelta(minutes=3))
     tick()
@@ -224,7 +224,7 @@ def test_trouble_that_stays_is_told_after_the_pause(broken, listener, hook):
         outbox.report_recovery(broken)
     tick()
     with transaction.atomic():
-        outbox.broke(broken)
+        outbox.report_failure(broken)
     let_pass(timedelta(minutes=10))
     tick()
     assert announced_events() == ["endpoint.broken", "endpoint.recovered"]
@@ -241,7 +241,7 @@ def test_fifty_failures_are_one_mail(post_office):
     for number in range(50):
         endpoint = make_endpoint(vendor=vendor, name=f"Endpoint {number}", failures=1, error_message="Away.")
         with transaction.atomic():
-            outbox.broke(endpoint)
+            outbox.report_failure(endpoint)
     let_pass(timedelta(minutes=3))
     tick()
     let_pass(timedelta(minutes=1))
@@ -262,7 +262,7 @@ def test_the_next_mail_waits_for_the_pause_a_person_chose(post_office):
         endpoint.held_run = Run.objects.create(endpoint=endpoint, status="failed")
         endpoint.save()
         with transaction.atomic():
-            outbox.run_held(endpoint)
+            outbox.report_held_run(endpoint)
         tick()
         let_pass(timedelta(minutes=minute + 1))
         tick()
@@ -297,14 +297,14 @@ def test_review_is_told_with_how_much_waits(listener, hook):
             endpoint=tool.endpoint, tool=tool, code="X", severity="high", subject=str(number), message="Odd."
         )
         with transaction.atomic():
-            outbox.review_waits(tool.endpoint_id)
+            outbox.report_waiting_review(tool.endpoint_id)
     let_pass(timedelta(minutes=1))
     tick()
     ((_, body),) = listener.requests
     assert json.loads(body)["data"]["waiting"] == 3
     Finding.objects.update(state="accepted")
     with transaction.atomic():
-        outbox.review_waits(tool.endpoint_id)
+        outbox.report_waiting_review(tool.endpoint_id)
     let_pass(AN_HOUR)
     tick()
     assert announced_events() == ["review.waiting"]
@@ -350,7 +350,7 @@ def test_what_a_vendor_wrote_is_bounded_and_visible_in_mail(post_office, listene
     subscriptions.choose(ada, [Event.BROKEN])
     endpoint = make_endpoint(name=NASTY[:100], failures=1, error_message=NASTY * 200)
     with transaction.atomic():
-        outbox.broke(endpoint)
+        outbox.report_failure(endpoint)
     let_pass(timedelta(minutes=3))
     tick()
     let_pass(timedelta(minutes=1))
@@ -374,7 +374,7 @@ def test_a_mail_is_in_the_language_of_its_reader(broken, post_office):
     broken.failures, broken.error_message = 1, "The name api.acme.example could not be found."
     broken.save()
     with transaction.atomic():
-        outbox.broke(broken)
+        outbox.report_failure(broken)
     let_pass(timedelta(minutes=3))
     tick()
     let_pass(timedelta(minutes=1))
@@ -395,7 +395,7 @@ def test_nothing_goes_to_an_address_that_nobody_confirmed(post_office):
     subscriptions.choose(ada, [Event.BROKEN])
     endpoint = make_endpoint(failures=1)
     with transaction.atomic():
-        outbox.broke(endpoint)
+        outbox.report_failure(endpoint)
     let_pass(timedelta(minutes=3))
     tick()
     let_pass(timedelta(minutes=3))
@@ -427,7 +427,7 @@ def test_a_webhook_that_fails_is_tried_later_in_order_and_then_paused(listener, 
     for number in range(3):
         endpoint = make_endpoint(name=f"Endpoint {number}", failures=1)
         with transaction.atomic():
-            outbox.broke(endpoint)
+            outbox.report_failure(endpoint)
     listener.answer = lambda number: (500, {})
     let_pass(timedelta(minutes=3))
     tick()
@@ -462,7 +462,7 @@ def test_a_webhook_that_fails_is_tried_later_in_order_and_then_paused(listener, 
 def test_a_receiver_that_is_gone_or_asks_to_wait_is_believed(listener, hook):
     endpoint = make_endpoint(failures=1)
     with transaction.atomic():
-        outbox.broke(endpoint)
+        outbox.report_failure(endpoint)
     let_pass(timedelta(minutes=3))
     listener.answer = lambda number: (429, {"Retry-After": "7200"})
     tick()
@@ -512,7 +512,7 @@ def test_a_sender_killed_after_sending_sends_again_with_the_same_id(
     subscriptions.choose(ada, [Event.BROKEN])
     endpoint = make_endpoint(failures=1, error_message="Away.")
     with transaction.atomic():
-        outbox.broke(endpoint)
+        outbox.report_failure(endpoint)
     let_pass(timedelta(minutes=3))
     dispatch.settle_due()
     let_pass(timedelta(minutes=1))
@@ -535,18 +535,18 @@ def test_a_sender_killed_after_sending_sends_again_with_the_same_id(
 @with_threads
 def test_a_notice_goes_with_the_change_that_causes_it(broken):
     with transaction.atomic():
-        outbox.broke(broken)
+        outbox.report_failure(broken)
         transaction.set_rollback(True)
     assert not Notice.objects.exists()
     with pytest.raises(RuntimeError, match="transaction of its change"):
-        outbox.broke(broken)
+        outbox.report_failure(broken)
 
 
 @with_threads
 def test_many_dispatchers_settle_a_notice_once(hook, process_environment):
     endpoint = make_endpoint(failures=1)
     with transaction.atomic():
-        outbox.broke(endpoint)
+        outbox.report_failure(endpoint)
     let_pass(timedelta(minutes=3))
     code = "import django; django.setup(); from catalog.notifications import dispatch; dispatch.settle_due()"
     processes = [
@@ -561,7 +561,7 @@ def test_a_notice_that_cannot_be_told_holds_up_no_other(hook):
     broken = make_endpoint(failures=1)
     Notice.objects.create(event="no.such.event", subject="1", due_at=timezone.now() - AN_HOUR)
     with transaction.atomic():
-        outbox.broke(broken)
+        outbox.report_failure(broken)
     let_pass(timedelta(minutes=3))
     dispatch.settle_due()
     assert announced_events() == ["endpoint.broken"]
@@ -573,7 +573,7 @@ def test_old_notices_go_and_the_last_word_on_each_thing_stays(hook):
     endpoint = make_endpoint(failures=1)
     for _ in range(2):
         with transaction.atomic():
-            outbox.broke(endpoint)
+            outbox.report_failure(endpoint)
         let_pass(AN_HOUR)
         dispatch.settle_due()
     let_pass(timedelta(days=40))

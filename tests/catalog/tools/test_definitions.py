@@ -172,7 +172,7 @@ def test_definitions_are_found_among_all_tools_and_by_themselves(api):
 
 def test_what_definitions_belong_to_is_no_vendor(api):
     make_definition(api)
-    endpoint = definitions.home()
+    endpoint = definitions.own_endpoint()
     admin = signed_in(Role.ADMIN)
     assert admin.get("/api/v1/vendors/").json()["results"] == []
     assert admin.get("/api/v1/endpoints/").json()["results"] == []

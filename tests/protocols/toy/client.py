@@ -60,7 +60,7 @@ class Toy(Protocol):
                 return outcomes.complaint(reply)
             answer = strict_json.require_answer(reply)
         except ProtocolError as error:
-            return outcomes.after(error)
+            return outcomes.convert_error(error)
         return outcomes.ok(answer.value, signature, outcomes.notes_on(answer))
 
 
