@@ -27,7 +27,7 @@ from django.conf import settings
 from benchmarks.frame import Figure
 from benchmarks.train_ranker import OWN_PARTS, QUESTIONS, fill, make_vectors, rank
 from catalog import search
-from catalog.meaning.sentence_encoder import CHORES, UniversalSentenceEncoder
+from catalog.meaning.sentence_encoder import CHORES, SentenceEncoder
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import fit, meanings, quality, word_lists
@@ -49,7 +49,7 @@ VECTOR_SCALE, CHORE_DECAY, CHORE_ROUNDS, CHORE_QUESTIONS, CHORE_PUBLIC_WEIGHT = 
 # All other features speak for a good fit.
 RAISES_DOUBT = {"unmatched": 1.0, "chore": 1.0}
 # The share of unanswerable questions that the training leaves marked.
-MARKED = {"chores": 0.98, "meanings": 0.87, "words": 0.87}
+MARKED = {"chores": 0.99, "meanings": 0.87, "words": 0.87}
 
 Matrix = npt.NDArray[np.float64]
 
@@ -125,7 +125,7 @@ def rate_chores(asked: Sequence[AskedQuestion]) -> list[AskedQuestion]:
     )
     texts = [*is_chore, *(text for text in public if text not in is_chore)]
     with tempfile.TemporaryDirectory() as directory:
-        vectors = UniversalSentenceEncoder(Path(directory)).encode(texts) * VECTOR_SCALE
+        vectors = SentenceEncoder(Path(directory)).encode(texts) * VECTOR_SCALE
     matrix = np.hstack([np.ones((len(texts), 1)), vectors])
     wanted = np.array([is_chore.get(text, False) for text in texts], dtype=float)
     stress = balance(np.array([CHORE_PUBLIC_WEIGHT if text in public else 1.0 for text in texts]), wanted)

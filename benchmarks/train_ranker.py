@@ -42,7 +42,7 @@ OWN_SETS = ("everyday", "languages")
 # Everyday words were written with the questions of `everyday` in mind, so `recent` shows better what they
 # are worth.
 SET_WEIGHTS: dict[ranker.Kind, dict[str, float]] = {
-    "short": {"metatool": 2.5, "everyday": 2.0, "recent": 2.0, "sealtools": 3.0, "dev_kis": 2.0},
+    "short": {"metatool": 2.5, "everyday": 2.0, "recent": 2.0, "sealtools": 3.0, "dev_kis": 3.0},
     "story": {"metatool": 2.0, "toolbench": 3.0, "sealtools": 2.0, "story": 2.0, "recent": 1.5},
 }
 # Weights decay to these. Stories are few, so theirs stay near the order by words and meanings.

@@ -25,7 +25,7 @@ else:
     os.environ["REDIS_URL"] = f"{_broker.rstrip('/').removesuffix('/0')}/{WORKER % 16}"
 
 os.environ["PEGBOARD_SEARCH_DIRECTORY"] = tempfile.mkdtemp(prefix="pegboard-search-")
-# The model takes a second and 90 MB of each process that tests start.
+# The model takes a second and 220 MB of each process that tests start.
 os.environ["PEGBOARD_SEARCH_MEANING"] = "none"
 os.environ["PEGBOARD_SECRET_KEY"] = "a key for tests and for nothing else, long enough to be one"
 os.environ["PEGBOARD_KEYS"] = "k1:" + base64.b64encode(bytes(range(32))).decode()

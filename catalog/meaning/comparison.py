@@ -35,6 +35,10 @@ class Encoder(ABC):
         """Return how much a question reads like a chore: negative for one to software, None if not known."""
         return None
 
+    def encode_tools(self, texts: Sequence[str], names: Sequence[str]) -> Vectors:
+        """Return one vector of length 1 for each tool; its text contains its name. Raises EncoderError."""
+        return self.encode(texts)
+
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector of length 1 for each text. Raises EncoderError."""
@@ -82,7 +86,7 @@ class Comparison:
             self.file.clear()
 
     def store(self, request: StoreTexts) -> None:
-        vectors = self._encoder.encode(request.texts)
+        vectors = self._encoder.encode_tools(request.texts, request.names)
         with self._lock:
             if request.is_start:
                 self.file.clear()

@@ -16,13 +16,14 @@ class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
 class StoreTexts(msgspec.Struct, frozen=True, tag="store_texts"):
     """Make vectors of texts and store them together with the state; remove those of other tools.
 
-    tools, endpoints, texts: of equal length.
+    tools, endpoints, texts, names: of equal length; a model may compare names on their own, too.
     is_start: all vectors that are stored are thrown away first.
     """
 
     tools: list[int]
     endpoints: list[int]
     texts: list[str]
+    names: list[str]
     removed: list[int]
     state: str
     is_start: bool = False

@@ -26,9 +26,9 @@ class Model:
 
 MODELS = {
     "use": Model(
-        "universal-sentence-encoder-multilingual-3",
-        512,
-        "catalog.meaning.sentence_encoder:UniversalSentenceEncoder",
+        "universal-sentence-encoder-multilingual-3 .45, all-MiniLM-L6-v2 int8 .55, names .2",
+        896,
+        "catalog.meaning.sentence_encoder:SentenceEncoder",
     )
 }
 

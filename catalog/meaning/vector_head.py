@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-FORMAT = 2
+FORMAT = 3
 
 
 class VectorHead(msgspec.Struct, frozen=True, kw_only=True):

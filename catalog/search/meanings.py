@@ -75,7 +75,7 @@ def follow(ends: float = math.inf) -> bool:
     recipe = f"{TEXT_RECIPE} {stored.recipe}"
     if state is None or state.recipe != recipe or not changes.is_usable(state, moment):
         state = changes.first_state(moment, recipe)
-        _store(StoreTexts([], [], [], [], state.dump(), is_start=True))
+        _store(StoreTexts([], [], [], [], [], state.dump(), is_start=True))
     for _ in index.follow_changes(_write_texts, state, moment, ends, BATCH):
         pass
     return time.monotonic() > ends
@@ -89,13 +89,14 @@ def _store(request: ReadState | StoreTexts) -> StoredState:
 
 
 def _write_texts(rows: list[IndexedTool], removed: Collection[int], state: IndexState) -> None:
-    texts = []
+    texts, names = [], []
     for row in rows:
         signature = index.decode_signature(row.signature)
         name = " ".join(words.words(signature.name))
+        names.append(name)
         texts.append(f"{row.vendor_name} {name}. {signature.description[:MAX_DESCRIPTION]}")
     tools, endpoints = [row.tool for row in rows], [row.endpoint for row in rows]
-    _store(StoreTexts(tools, endpoints, texts, list(removed), state.dump()))
+    _store(StoreTexts(tools, endpoints, texts, names, list(removed), state.dump()))
 
 
 def compare(

@@ -161,11 +161,13 @@ def server(encoder, tmp_path):
 
 
 def test_the_process_reports_the_trouble_and_keeps_its_vectors(server, model):
-    stored = server.answer(StoreTexts([1, 2], [1, 1], ["a", "fourteen"], [], "state", is_start=True))
+    stored = server.answer(
+        StoreTexts([1, 2], [1, 1], ["a", "fourteen"], ["a", "fourteen"], [], "state", is_start=True)
+    )
     assert (stored.state, stored.trouble, stored.usage.texts) == ("state", "", 2)
     model.status = 500
     with pytest.raises(EncoderError):
-        server.answer(StoreTexts([3], [1], ["new"], [], "later"))
+        server.answer(StoreTexts([3], [1], ["new"], ["new"], [], "later"))
     stored = server.answer(ReadState())
     assert stored.state == "state"
     assert "embeddings" in stored.trouble
@@ -174,9 +176,9 @@ def test_the_process_reports_the_trouble_and_keeps_its_vectors(server, model):
 
 
 def test_a_question_does_not_wait_for_texts_that_are_sent(server, model):
-    server.answer(StoreTexts([1], [1], ["a"], [], "state", is_start=True))
+    server.answer(StoreTexts([1], [1], ["a"], ["a"], [], "state", is_start=True))
     model.seconds = 0.8
-    storing = threading.Thread(target=server.answer, args=[StoreTexts([2], [1], ["b"], [], "later")])
+    storing = threading.Thread(target=server.answer, args=[StoreTexts([2], [1], ["b"], ["b"], [], "later")])
     storing.start()
     started = time.monotonic()
     server.answer(FindNearest("a", None, [], 1))
@@ -190,7 +192,7 @@ def test_a_question_does_not_wait_for_texts_that_are_sent(server, model):
 def test_the_key_is_in_no_message(server, model, status):
     model.status, model.body = status, f'{{"error": "{KEY} is wrong"}}'.encode()
     with pytest.raises(EncoderError) as error:
-        server.answer(StoreTexts([1], [1], ["a"], [], "state"))
+        server.answer(StoreTexts([1], [1], ["a"], ["a"], [], "state"))
     assert KEY not in str(error.value)
     assert KEY not in server.answer(ReadState()).trouble
 

@@ -20,7 +20,7 @@ from catalog.meaning.comparison import Comparison, Encoder
 from catalog.meaning.messages import SOCKET, FindNearest, Prepare, ReadState, Similarities, StoreTexts
 from catalog.meaning.models import MODELS, Model
 from catalog.meaning.process import MAX_ADDRESS, MeaningProcess
-from catalog.meaning.sentence_encoder import UniversalSentenceEncoder
+from catalog.meaning.sentence_encoder import SentenceEncoder
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, follower, meanings
 from catalog.search.fit import Concept
@@ -112,7 +112,7 @@ def test_a_page_tells_tools_with_the_words_from_those_near_in_meaning(
 
 
 def test_the_model_tells_chores_from_questions_to_software(tmp_path):
-    encoder = UniversalSentenceEncoder(tmp_path)
+    encoder = SentenceEncoder(tmp_path)
     vectors = encoder.encode(["scrub the floor", "den Boden schrubben", "find a clinic", "Klinik suchen"])
     chore, german_chore, question, german_question = map(encoder.rate_chore, vectors)
     assert min(chore, german_chore) > 0 > max(question, german_question)
@@ -220,10 +220,10 @@ def test_damaged_files_are_made_again_while_people_search(host, damage):
 
 def test_vectors_that_are_lost_between_two_batches_are_not_taken_for_complete(host, settings):
     directory = Path(settings.SEARCH_DIRECTORY)
-    client.send(directory, StoreTexts([1], [1], ["cheque"], [], "state 1", is_start=True), 5.0)
+    client.send(directory, StoreTexts([1], [1], ["cheque"], ["cheque"], [], "state 1", is_start=True), 5.0)
     shutil.rmtree(host._vectors)
     with pytest.raises(client.MeaningUnavailableError, match="from the first one"):
-        client.send(directory, StoreTexts([2], [1], ["plane"], [], "state 2"), 5.0)
+        client.send(directory, StoreTexts([2], [1], ["plane"], ["plane"], [], "state 2"), 5.0)
     assert client.send(directory, ReadState(), 5.0).state is None
 
 
@@ -384,6 +384,15 @@ def test_the_shipped_model_compares_languages(tmp_path):
     assert question @ answer > question @ other + 0.1
 
 
+def test_the_name_of_a_tool_counts_beside_its_text(tmp_path):
+    encoder = SentenceEncoder(tmp_path)
+    text, name = "Acme cancel booking. Sends a message to the guest and frees the room.", "cancel booking"
+    (question, by_text), (by_both,) = encoder.encode([name, text]), encoder.encode_tools([text], [name])
+    assert np.linalg.norm(by_both) == pytest.approx(1.0, abs=1e-5)
+    assert question @ by_both > question @ by_text + 0.01
+    assert encoder.encode_tools([], []).shape == (0, MODELS["use"].dimensions)
+
+
 def test_a_process_that_was_quiet_gives_the_memory_of_the_model_back(settings, tmp_path):
     """Its vectors remain, and the next question loads the model again."""
     if len(str(tmp_path / SOCKET)) > MAX_ADDRESS:
@@ -394,11 +403,15 @@ def test_a_process_that_was_quiet_gives_the_memory_of_the_model_back(settings, t
     try:
         wait_until(lambda: (tmp_path / SOCKET).exists())
         assert not has_model(started)
-        client.send(tmp_path, StoreTexts([1], [1], ["track a parcel"], [], "state 1", is_start=True), 30.0)
+        client.send(
+            tmp_path,
+            StoreTexts([1], [1], ["track a parcel"], ["track a parcel"], [], "state 1", is_start=True),
+            30.0,
+        )
         assert has_model(started)
         wait_until(lambda: not has_model(started))
         wait_until(lambda: client.send_now(tmp_path, ReadState(), 5.0))
-        client.send(tmp_path, StoreTexts([], [], [], [], "state 2"), 5.0)
+        client.send(tmp_path, StoreTexts([], [], [], [], [], "state 2"), 5.0)
         assert client.send(tmp_path, ReadState(), 5.0).state == "state 2"
         assert not has_model(started)
         reply = client.send(tmp_path, FindNearest("Wo ist mein Paket?", None, [], 5), 30.0)
