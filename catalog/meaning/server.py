@@ -1,6 +1,6 @@
 """`python -m catalog.meaning.server DIRECTORY ENCODER SECONDS`: the process of a host that compares meanings.
 
-A question takes 7 ms, and a batch of texts 700 ms; a question does not wait for texts that are sent to
+A question takes 15 ms, and a batch of texts 800 ms; a question does not wait for texts that are sent to
 an address, and a request for the state waits for neither. The model is loaded for the first request that
 needs it; after so many quiet seconds the process starts anew without it, because it holds 200 MB of each
 host. The process ends when the one that started it does, which the end of its standard input shows.
