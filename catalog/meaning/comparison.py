@@ -11,6 +11,9 @@ from catalog.meaning.messages import FindNearest, Similarities, StoredState, Sto
 from catalog.meaning.models import Model
 from catalog.meaning.vector_file import DamagedVectorsError, VectorFile, Vectors
 
+# Of characters. Longer texts say nothing new about a tool, and cost time.
+MAX_LENGTH = 1_000
+
 
 class EncoderError(Exception):
     """The model cannot make vectors now. The message is for administrators."""

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from django.conf import settings
 
-from catalog.meaning.comparison import Encoder, EncoderError
+from catalog.meaning.comparison import MAX_LENGTH, Encoder, EncoderError
 from catalog.meaning.messages import Usage
 from catalog.meaning.vector_file import Vectors
 from core import strict_json
@@ -29,8 +29,6 @@ PATH = "/embeddings"
 # A question waits for one try only; a batch of texts is repeated twice.
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=25.0, body=8 * MIB, backoff=(0.5, 2.0))
 FIRST_PAUSE, MAX_PAUSE = 5.0, 600.0
-# Longer texts state nothing new about a tool, and cost money.
-MAX_LENGTH = 1_000
 MAX_NUMBER = 1e6
 # How long a statement waits for another process that uses the stored vectors.
 LOCK_SECONDS = 5.0

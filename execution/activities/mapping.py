@@ -144,7 +144,7 @@ class _DescribedParameter:
         return 0.6 * names + 0.3 * _overlap(self.all_words, other.all_words), "meaning"
 
 
-def _compared(
+def _pairs_to_compare(
     sources: Iterable[Parameter], targets: Iterable[Parameter]
 ) -> Iterator[tuple[_DescribedParameter, _DescribedParameter]]:
     """Yield the pairs to compare: all, or those of equal ids or names if there are very many."""
@@ -164,7 +164,7 @@ def _compared(
 
 def _pair_parameters(sources: Iterable[Parameter], targets: Iterable[Parameter]) -> Iterator[ParameterPair]:
     candidates = []
-    for source, target in _compared(sources, targets):
+    for source, target in _pairs_to_compare(sources, targets):
         one, other = source.parameter, target.parameter
         fit, (score, reason) = conversions.conversion_fit(one, other), source.likeness(target)
         if fit != "no" and score >= LEAST:
@@ -185,7 +185,7 @@ def _unfit(
     # Required inputs without a source: a similar one exists, but its type cannot be converted.
     lacking = [target for target in targets if target.name not in inputs and target.required]
     best: dict[str, tuple[float, Parameter, Parameter]] = {}
-    for one, other in _compared(sources, lacking):
+    for one, other in _pairs_to_compare(sources, lacking):
         score, source, target = one.likeness(other)[0], one.parameter, other.parameter
         is_better = score >= LEAST and (target.name not in best or score > best[target.name][0])
         if is_better and conversions.conversion_fit(source, target) == "no":

@@ -86,7 +86,7 @@ def follow_run(call: Call, attempts: list[Attempt]) -> Outcome | None:
         return None
     seconds = time.monotonic() - began
     if protocol.context.webhook:
-        exchanges = run_hints.strike_out(call, exchanges)
+        exchanges = run_hints.hide_address(call, exchanges)
     attempts.append(results.attempt(outcome, exchanges, 0, seconds, protocol.unshown))
     circuit_breaker.record_call(call.version.tool, outcome)
     return outcome

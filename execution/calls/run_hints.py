@@ -15,8 +15,7 @@ from catalog.models import Call
 from catalog.models.calls import CallStatus
 from core import encryption
 from core.errors import DomainError
-from core.outbound import exchange
-from core.outbound.exchange import Exchange
+from core.outbound.exchange import Exchange, strike_out
 from core.outbound.secret_echo import SecretScanner
 from core.public_url import public_url
 from execution.calls.queue import wake_worker
@@ -35,10 +34,10 @@ def address(call: Call) -> str:
     return "" if url.startswith("/") else url
 
 
-def strike_out(call: Call, exchanges: Iterable[Exchange]) -> list[Exchange]:
+def hide_address(call: Call, exchanges: Iterable[Exchange]) -> list[Exchange]:
     """Return the records of requests without the proof: vendors return the address with the run."""
     secrets = SecretScanner([_proof(call.key)])
-    return [exchange.strike_out(each, secrets) for each in exchanges]
+    return [strike_out(exchange, secrets) for exchange in exchanges]
 
 
 def take(key: uuid.UUID, proof: str) -> bool:

@@ -225,7 +225,7 @@ def test_arguments_that_only_the_format_accepts_are_a_loss():
     written = write_inputs(tool(vendor_schema | {"anyOf": alternatives}), limits.contract)
     written = written._replace(schema=vendor_schema | {"additionalProperties": False})
 
-    found = limits.remarks_on_round_trip(written, has_other_warning=False)
+    remarks = limits.remarks_on_round_trip(written, has_other_warning=False)
 
-    levels_and_codes = [(remark.level, remark.code, remark.tool) for remark in found]
+    levels_and_codes = [(remark.level, remark.code, remark.tool) for remark in remarks]
     assert levels_and_codes == [("loses", "accepts_more", "look_up"), ("loses", "accepts_fewer", "look_up")]

@@ -252,7 +252,7 @@ def test_shared_definitions_are_not_shown_for_each_of_very_many_inputs():
         signature=Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)
     )
 
-    shown = [schema for _, _, schema in form.rows()]
+    schemas = [schema for _, _, schema in form.rows()]
 
-    assert shown[0] == {"$ref": "#/$defs/Place", "$defs": definitions}
-    assert (shown[-1], len(json.dumps(shown)) < 200_000) == ({"$ref": "#/$defs/Place"}, True)
+    assert schemas[0] == {"$ref": "#/$defs/Place", "$defs": definitions}
+    assert (schemas[-1], len(json.dumps(schemas)) < 200_000) == ({"$ref": "#/$defs/Place"}, True)
