@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, connections
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
@@ -22,7 +22,11 @@ def chromium() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.fail("The browser tests need Chromium; install it from your distribution.")
+    of_thread = connections["default"]
     with sync_playwright() as playwright:
+        # While an event loop runs, Django looks for connections elsewhere and would open a second one: rows
+        # that tests share in a transaction would then be missing, or could not be rolled back.
+        connections["default"] = of_thread
         # Without a graphics card it would imitate one, which costs more than drawing.
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser
