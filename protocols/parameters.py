@@ -14,7 +14,7 @@ https://json-schema.org/draft/2020-12/json-schema-core
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -29,6 +29,8 @@ from protocols.signature import AllowedValue, Parameter, ParameterType
 
 MAX_PROPERTIES = 1_000
 MAX_VALUES = 10_000
+# Values of all properties together. Many properties may refer to one long list, which each would repeat.
+MAX_ALL_VALUES = 60_000
 MAX_BYTES = 1024 * 1024  # bytes of canonical JSON
 
 _TYPES: dict[str, ParameterType] = {
@@ -77,10 +79,16 @@ def read_schema(schema: object, where: str, *, whole_name: str) -> Shape:
         unlisted_names = set(required) - properties.keys()
         _require_few(len(properties) + len(unlisted_names), where)
         properties = properties | _unlisted_properties(schema, unlisted_names)
-    parameters = tuple(
-        _property(name, entry, schema, is_required=name in required, where=f"{where}.{name}")
-        for name, entry in (properties or {}).items()
-    )
+    parameters: list[Parameter] = []
+    values_left = MAX_ALL_VALUES
+    for name, entry in (properties or {}).items():
+        is_required, max_values = name in required, min(MAX_VALUES, values_left)
+        parameters.append(
+            _property(
+                name, entry, schema, is_required=is_required, where=f"{where}.{name}", max_values=max_values
+            )
+        )
+        values_left -= len(parameters[-1].allowed_values)
     schema_rest: dict[str, Any] = {} if "type" in schema else {"type": None}
     base_schema = write_schema(parameters, schema_rest)
     schema_rest |= {
@@ -90,7 +98,7 @@ def read_schema(schema: object, where: str, *, whole_name: str) -> Shape:
     }
     if "properties" in base_schema and "properties" not in schema:
         schema_rest["properties"] = None
-    return Shape(parameters, schema_rest)
+    return Shape(tuple(parameters), schema_rest)
 
 
 def _require_few(property_count: int, where: str) -> None:
@@ -220,12 +228,18 @@ def _has_properties(schema: Mapping[str, Any]) -> bool:
 
 
 def _property(
-    name: str, schema: dict[str, Any] | bool, root: object, *, is_required: bool, where: str
+    name: str,
+    schema: dict[str, Any] | bool,
+    root: object,
+    *,
+    is_required: bool,
+    where: str,
+    max_values: int = MAX_VALUES,
 ) -> Parameter:
     if isinstance(schema, bool):
         return Parameter(id=name, name=name, type="json", required=is_required, description="", schema=schema)
     own_form, resolved_form = shown_form(schema), shown_form(schema, root)
-    allowed = _allowed_values(resolved_form)
+    allowed = _allowed_values(resolved_form, max_values)
     kind: ParameterType = "enum" if allowed else _type(resolved_form)
     is_number = kind in ("int", "number")
     length = resolved_form.get("maxLength")
@@ -256,14 +270,14 @@ def _type(schema: Mapping[str, Any]) -> ParameterType:
     return _TYPES.get(kind, "json") if isinstance(kind, str) else "json"
 
 
-def _allowed_values(schema: Mapping[str, Any]) -> tuple[AllowedValue, ...]:
-    """Return the allowed values of a text; none if the list contains a value that is not a text."""
+def _allowed_values(schema: Mapping[str, Any], max_values: int) -> tuple[AllowedValue, ...]:
+    """Return the allowed values of a text; none if there are more than `max_values` or if one is no text."""
     if schema.get("type", "string") != "string" and _type(schema) != "string":
         return ()
     titled: dict[str, str] = {}
     forms = schema.get("oneOf")
     # A `oneOf` of constants describes each value of an enumeration.
-    if isinstance(forms, list) and all(
+    if _is_list_up_to(forms, max_values) and all(
         isinstance(form, dict) and isinstance(form.get("const"), str) for form in forms
     ):
         for form in forms:
@@ -271,11 +285,18 @@ def _allowed_values(schema: Mapping[str, Any]) -> tuple[AllowedValue, ...]:
             titled[form["const"]] = text if isinstance(text, str) else ""
     listed_values = [schema["const"]] if "const" in schema else schema.get("enum", list(titled))
     values = (
-        [value for value in listed_values if value is not None] if isinstance(listed_values, list) else []
+        [value for value in listed_values if value is not None]
+        if _is_list_up_to(listed_values, max_values)
+        else []
     )
-    if len(values) > MAX_VALUES or not all(isinstance(value, str) for value in values):
+    if len(values) > max_values or not all(isinstance(value, str) for value in values):
         return ()
     return tuple(AllowedValue(value, titled.get(value, "")) for value in dict.fromkeys(values))
+
+
+def _is_list_up_to(values: object, count: int) -> TypeGuard[list[Any]]:
+    # One entry may be null.
+    return isinstance(values, list) and len(values) <= count + 1
 
 
 def _text(schema: Mapping[str, Any], member: str, where: str) -> str:

@@ -22,6 +22,16 @@ def _input(schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": schema}, "required": ["a"]}
 
 
+def _shared(schema: Any) -> dict[str, Any]:
+    """Return an object with 900 inputs that are one definition."""
+    return {
+        "type": "object",
+        "$defs": {"Shared": schema},
+        "properties": {f"p{n}": {"$ref": "#/$defs/Shared"} for n in range(900)},
+        "required": [f"p{n}" for n in range(900)],
+    }
+
+
 def _tree(depth: int, write: Any) -> Any:
     return TEXT if depth == 0 else write(_tree(depth - 1, write), _tree(depth - 1, write))
 
@@ -174,6 +184,24 @@ CASES: dict[str, dict[str, Any]] = {
         {"allOf": [{"enum": [f"v{n}" for n in numbers]} for numbers in (range(20000), range(9000, 30000))]}
     ),
     "many values and a pattern": _input({"enum": [f"v{n}" for n in range(50000)], "pattern": "^w"}),
+    "a shared list of values": _shared({"type": "string", "enum": [f"value {n}" for n in range(9000)]}),
+    "a shared list of values in entries": _shared(
+        {"type": "array", "items": {"enum": [f"value {n}" for n in range(40000)]}}
+    ),
+    "shared texts": _shared(
+        {
+            "type": "object",
+            "description": "long " * 5000,
+            "properties": {f"m{n}": TEXT | {"description": "word " * 400} for n in range(100)},
+        }
+    ),
+    "shared members": _shared(
+        {
+            "type": "object",
+            "properties": {f"m{n}": TEXT for n in range(900)},
+            "required": [f"m{n}" for n in range(900)],
+        }
+    ),
     "large values": _input({"enum": [{"a": [n] * 3} for n in range(6000)], "not": {"required": ["a"]}}),
     "large examples": _input({"type": "object", "examples": [{"a": [n] * 3} for n in range(6000)]}),
     "huge numbers": {

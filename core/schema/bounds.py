@@ -29,7 +29,8 @@ def count_parts(schema: Any) -> int:
         value = waiting.pop()
         if isinstance(value, dict | list):
             parts += 1
-            waiting += value.values() if isinstance(value, dict) else value
+            children = value.values() if isinstance(value, dict) else value
+            waiting += [child for child in children if isinstance(child, dict | list)]
     return parts
 
 

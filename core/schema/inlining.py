@@ -8,6 +8,10 @@ from core.schema import bounds, pointers, spelling, subschemas
 
 # The largest number of parts of a schema. Many references to large definitions multiply.
 MAX_PARTS = 20_000
+# Characters of their values, texts and names: a definition with a long list of values multiplies too.
+MAX_LENGTH = 4_000_000
+# A number, an entry of a list or a member takes this many.
+_LENGTH_OF_ENTRY = 20
 # Useless without references, or allowed at the top of a document only.
 _ANCHORS = {*subschemas.DEFINITIONS, "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
 
@@ -21,12 +25,14 @@ def inlined(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 class Inliner:
-    """Replaces the references of one document. All replacements share one limit of parts."""
+    """Replaces the references of one document. All replacements share one limit of parts and of length."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
         self.is_cut = False
-        self._parts = 0
+        self._parts = self._length = 0
+        # By identity. The schema stays beside its length, so that no other one can get its id.
+        self._lengths: dict[int, tuple[dict[str, Any], int]] = {}
 
     def inline_once(self, schema: dict[str, Any]) -> dict[str, Any] | None:
         """Return one schema of the document with the targets of its references in their place. None if a
@@ -45,13 +51,15 @@ class Inliner:
             if keyword not in _ANCHORS
         }
         self._parts += 1
+        self._length += self._length_of(schema)
         references = [inside[keyword] for keyword in subschemas.REFERENCES if keyword in inside]
         merged = {keyword: value for keyword, value in inside.items() if keyword not in subschemas.REFERENCES}
         for reference in references:
             target: Any = {}
             try:
                 # A definition that contains itself has no end without references.
-                if reference in trail or self._parts > MAX_PARTS or depth > bounds.MAX_DEPTH:
+                is_too_large = self._parts > MAX_PARTS or self._length > MAX_LENGTH
+                if reference in trail or is_too_large or depth > bounds.MAX_DEPTH:
                     raise LookupError(reference)
                 target = pointers.resolve_reference(self.document, str(reference))
             except LookupError:
@@ -59,6 +67,13 @@ class Inliner:
             inlined_target = self.without_references(target, (*trail, str(reference)), depth + 1)
             merged = joined(merged, inlined_target)
         return merged
+
+    def _length_of(self, schema: dict[str, Any]) -> int:
+        """Return the length of what a schema contains beside other schemas."""
+        entry = self._lengths.get(id(schema))
+        if entry is None:
+            entry = self._lengths[id(schema)] = schema, _count_length(schema)
+        return entry[1]
 
 
 def joined(siblings: dict[str, Any], target: Any) -> dict[str, Any]:
@@ -73,3 +88,22 @@ def joined(siblings: dict[str, Any], target: Any) -> dict[str, Any]:
         if differing <= spelling.WORDS
         else {**siblings, "allOf": [*siblings.get("allOf", []), target]}
     )
+
+
+def _count_length(schema: dict[str, Any]) -> int:
+    length = 0
+    waiting: list[Any] = []
+    for keyword, value in schema.items():
+        if isinstance(value, dict) and keyword in subschemas.MAPS:
+            length += sum(map(len, value)) + _LENGTH_OF_ENTRY * len(value)
+        elif keyword not in subschemas.ONES and keyword not in subschemas.LISTS:
+            waiting.append(value)
+    while waiting:
+        value = waiting.pop()
+        length += len(value) if isinstance(value, str) else _LENGTH_OF_ENTRY
+        if isinstance(value, dict):
+            length += sum(map(len, value))
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return length

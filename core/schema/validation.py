@@ -35,7 +35,8 @@ USUAL_DEPTH = 6
 MAX_JUDGED = 10_000_000
 # Explaining a fault takes time and memory for each of them; refusing a value does not.
 MAX_EXPLAINED = 30_000
-# Required names times parts of the value: the error for each missing name holds a copy of the value.
+# Required names times parts of the value: the error for each missing name holds a copy of the value. So does
+# that for each part that is none of the allowed values, of all of these.
 MAX_COPIED = 1_000_000
 MIN_COPIED = 20  # parts: the memory of an error without its value
 CHARACTERS_A_PART = 200
@@ -80,6 +81,7 @@ class CompiledSchema:
     _costs: dict[int, float] = field(default_factory=dict)
     _document: SchemaDocument | None = None
     _required_count: int | None = None
+    _largest_values: int | None = None
 
     @property
     def required_count(self) -> int:
@@ -90,6 +92,25 @@ class CompiledSchema:
                 for part in subschemas.walk(self.schema)
             )
         return self._required_count
+
+    @property
+    def largest_values(self) -> int:
+        """The parts of the largest list of allowed values, each text counted by its length."""
+        if self._largest_values is None:
+            self._largest_values = max(
+                (
+                    _extent(part[keyword])[1] + len(canonical(part[keyword])) // CHARACTERS_A_PART
+                    for part in subschemas.walk(self.schema)
+                    for keyword in ("enum", "const")
+                    if keyword in part
+                ),
+                default=0,
+            )
+        return self._largest_values
+
+    def copied_count(self, size: int) -> int:
+        """Return how many parts at most the errors about a value of `size` parts copy."""
+        return self.required_count * (size + MIN_COPIED) + self.largest_values * size
 
     @property
     def document(self) -> SchemaDocument:
@@ -271,7 +292,7 @@ def faults_or_too_large(ready: CompiledSchema, value: Any) -> list[Fault] | None
     judgements = _most_judgements(ready, value, depth, size)
     if judgements > MAX_JUDGED or ready.validator.is_valid(value):
         return []
-    if judgements > MAX_EXPLAINED or ready.required_count * (size + MIN_COPIED) > MAX_COPIED:
+    if judgements > MAX_EXPLAINED or ready.copied_count(size) > MAX_COPIED:
         return [Fault((), "does not fit the vendor's schema")]
     all_faults = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
     return list(islice(all_faults, MAX_FAULTS))

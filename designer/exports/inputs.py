@@ -48,6 +48,8 @@ class WrittenInputs(NamedTuple):
 
 
 class WrittenOutputs(NamedTuple):
+    """The outputs of a tool as the schema of an object. keywords, is_cut: as in `WrittenInputs`."""
+
     schema: dict[str, Any]
     keywords: frozenset[str] = frozenset()
     is_cut: bool = False
@@ -148,15 +150,30 @@ def write_as_the_vendor_does(tool: Effective, contract: Contract) -> WrittenInpu
     )
 
 
+# A format writes outputs when its remarks are found and when it exports the tool.
+_written_outputs: SchemaCache[tuple[frozenset[str], bool]] = SchemaCache(size=50)
+
+
 def write_outputs(tool: Effective, contract: Contract, *, wraps_all: bool = False) -> WrittenOutputs:
     """Write the outputs as the schema of an object."""
-    output_schema, is_cut = schema.of_outputs_as_an_object(tool, wraps_all=wraps_all)[0], False
     if tool.outputs_rest is None and all(output.parameter.schema is None for output in tool.outputs):
-        return WrittenOutputs(output_schema)
-    if contract.refuses_references:
-        output_schema, is_cut = inlining.inlined(loops.with_pointers(output_schema))
-    rewritten = rewriting.rewrite(output_schema, contract)
-    return WrittenOutputs(rewritten.schema, rewritten.keywords, is_cut or rewritten.is_cut)
+        return WrittenOutputs(schema.of_outputs_as_an_object(tool, wraps_all=wraps_all)[0])
+
+    def write_once() -> tuple[dict[str, Any], tuple[frozenset[str], bool]]:
+        output_schema, is_cut = schema.of_outputs_as_an_object(tool, wraps_all=wraps_all)[0], False
+        if contract.refuses_references:
+            output_schema, is_cut = _inline_outputs(output_schema)
+        rewritten = rewriting.rewrite(output_schema, contract)
+        return rewritten.schema, (rewritten.keywords, is_cut or rewritten.is_cut)
+
+    output_schema, losses = _written_outputs.get((digest_once(tool), digest(contract), wraps_all), write_once)
+    return WrittenOutputs(output_schema, *losses)
+
+
+def _inline_outputs(output_schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    return _without_references.get(
+        (digest(output_schema), "outputs"), lambda: inlining.inlined(loops.with_pointers(output_schema))
+    )
 
 
 def is_plain(tool: Effective) -> bool:

@@ -295,3 +295,17 @@ def test_reference_to_an_identifier_inside_another_one_is_not_remote():
     with pytest.raises(UnreadableItemError) as refused:
         the_property({"$ref": "d.json"}, **{"$defs": {"x": NESTED}})
     assert refused.value.code == "REMOTE_REF"
+
+
+def test_list_of_values_that_many_properties_share_is_repeated_a_limited_number_of_times():
+    values = [f"value {n}" for n in range(9_000)]
+    schema = {
+        "type": "object",
+        "$defs": {"Many": {"type": "string", "enum": values}},
+        "properties": {f"p{n}": {"$ref": "#/$defs/Many"} for n in range(900)},
+    }
+    shape = read_shape(schema)
+    counts = [len(parameter.allowed_values) for parameter in shape.parameters]
+    assert (counts[0], sum(counts)) == (9_000, 54_000)
+    assert {parameter.type for parameter in shape.parameters[6:]} == {"string"}
+    assert json_schema.write_schema(shape.parameters, shape.rest) == schema

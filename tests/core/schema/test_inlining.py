@@ -1,5 +1,6 @@
 """A schema without references validates as the schema does, unless a remark names a cut."""
 
+import json
 from typing import Any
 
 import jsonschema_rs
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.schema import subschemas
-from core.schema.inlining import MAX_PARTS, Inliner, inlined, joined
+from core.schema.inlining import MAX_LENGTH, MAX_PARTS, Inliner, inlined, joined
 
 A = {"type": "string", "maxLength": 2}
 links = st.sampled_from(["#/$defs/a", "#/$defs/b", "#/$defs/c"])
@@ -116,3 +117,20 @@ def test_keywords_beside_a_target_that_is_no_object():
     assert joined({"title": "T"}, False) == {"title": "T", "not": {}}
     assert joined({"title": "T"}, 3) == {"title": "T"}
     assert joined({"default": 1, "type": "null"}, {"default": 2}) == {"default": 1, "type": "null"}
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        {"enum": [f"value {n}" for n in range(40_000)]},
+        {"description": "word " * 100_000},
+        {"properties": {f"{n}" + "n" * 9_000: {} for n in range(50)}},
+    ],
+)
+def test_long_targets_that_multiply_are_cut_before_they_are_too_long(shared):
+    schema = {"$defs": {"a": shared}, "properties": {f"p{n}": {"$ref": "#/$defs/a"} for n in range(900)}}
+    inlined_schema, is_cut = inlined(schema)
+    length = len(json.dumps(inlined_schema))
+    assert is_cut
+    assert MAX_LENGTH * 0.5 < length < MAX_LENGTH * 1.5
+    assert inlined_schema["properties"]["p0"] == shared

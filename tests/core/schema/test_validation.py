@@ -328,3 +328,14 @@ def test_patterns_after_the_first_hundred_are_left_out():
         f"p{count}",
         f"p{count + 1}",
     ]
+
+
+def test_faults_do_not_repeat_a_long_list_of_values():
+    schema = {
+        "$defs": {"Many": {"enum": [f"value {n}" for n in range(9_000)]}},
+        "additionalProperties": {"$ref": "#/$defs/Many"},
+    }
+    ready = checked(schema)
+    few, many = ({f"p{n}": "x" for n in range(count)} for count in (3, 900))
+    assert [fault.keyword for fault in faults(ready, few)] == ["enum"] * 3
+    assert [fault.path for fault in faults(ready, many)] == [()]

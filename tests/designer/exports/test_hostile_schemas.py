@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from core.schema import bounds, document, merge, subschemas
+from core.schema.inlining import Inliner
 from core.schema.work import Work
 from designer import exports
 from protocols.mcp.client import MCP
@@ -12,11 +13,26 @@ from tests.designer.exports import real_tools
 from tests.hostile_schemas import CASES
 
 # Of all formats together: parts of schemas that are read, levels that are joined, units of work, schemas that
-# are walked or copied.
-LIMITS = {"parts": 80_000, "levels": 60_000, "units": 60_000, "walked": 250_000}
+# are walked or copied, schemas in which references are replaced, bytes that are written.
+LIMITS = {
+    "parts": 80_000,
+    "levels": 60_000,
+    "units": 60_000,
+    "walked": 250_000,
+    "inlined": 70_000,
+    "bytes": 20_000_000,
+}
 
 
-OUTPUTS = ("many parts", "two references in anyOf", "a cycle through all", "large patterns", "anchors")
+OUTPUTS = (
+    "many parts",
+    "two references in anyOf",
+    "a cycle through all",
+    "large patterns",
+    "anchors",
+    "shared members",
+    "shared texts",
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +45,7 @@ def test_cost_of_a_tool_is_bounded(side, name, monkeypatch):
     counted = Counter()
     require_bounds, flatten, count = bounds.require_bounds, merge.flatten, Work.count
     walk, mapped = subschemas.walk, subschemas.mapped
+    without_references = Inliner.without_references
 
     def count_parts(schema):
         counted["parts"] += bounds.count_parts(schema)
@@ -51,6 +68,11 @@ def test_cost_of_a_tool_is_bounded(side, name, monkeypatch):
         counted["walked"] += 1
         return mapped(schema, change)
 
+    def count_inlined(*arguments, **options):
+        counted["inlined"] += 1
+        return without_references(*arguments, **options)
+
+    monkeypatch.setattr(Inliner, "without_references", count_inlined)
     monkeypatch.setattr(subschemas, "walk", count_walk)
     monkeypatch.setattr(subschemas, "mapped", count_copies)
     monkeypatch.setattr(document.bounds, "require_bounds", count_parts)
@@ -59,6 +81,6 @@ def test_cost_of_a_tool_is_bounded(side, name, monkeypatch):
 
     for format_, carried in exports.carried_by_format(release):
         if format_ in exports.FORMATS:
-            format_.write(carried.fitting)
+            counted["bytes"] += len(format_.body(carried.fitting))
 
     assert {kind: counted[kind] for kind in LIMITS if counted[kind] > LIMITS[kind]} == {}
