@@ -5,7 +5,6 @@ One page at 1440 by 900 pixels in each theme, signed in as the demo designer. `m
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "pictures"
@@ -26,9 +27,7 @@ PASSWORD = "only-for-pictures"
 @contextmanager
 def product() -> Iterator[str]:
     """Its address, once the demo catalog is filled."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="pegboard-pictures-") as data:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("PEGBOARD_")},

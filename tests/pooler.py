@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,7 @@ import pytest
 from django.db import connection, connections
 
 from pegboard.process_settings import process_settings
+from tests.ports import free_port
 from tests.wire_faults import Wire
 
 # Debian installs it where only root looks.
@@ -72,8 +72,7 @@ def pgbouncer(
     # PgBouncer refuses to be root, and only root's kin may enter the directory of the embedded server.
     wire = Wire(f"{query['host'][0]}/.s.PGSQL.{parts.port or 5432}")
     user = parts.username or pwd.getpwuid(os.getuid()).pw_name
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     lines = {
         "listen_addr": "127.0.0.1",
         "listen_port": port,

@@ -16,6 +16,7 @@ from redis.retry import Retry
 
 from core.broker_address import parse_broker_address
 from tests.certificates import Authority
+from tests.ports import free_port
 
 PASSWORD = "a-password-of-the-broker"
 # Every client that the product has for the broker: our own two, the sender of messages, and remote control.
@@ -59,11 +60,6 @@ def bundle(authority, tmp_path_factory):
     path = tmp_path_factory.mktemp("authority") / "authority.pem"
     path.write_text(authority.pem)
     return path
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from pegboard.local.product import (
     read_variables,
     stop_signals,
 )
+from tests.ports import free_port
 
 pytestmark = pytest.mark.faults
 
@@ -42,12 +43,6 @@ AS_NOBODY = [
 def clean_environment() -> dict[str, str]:
     """Return the environment without the variables that the test run set for itself."""
     return {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Product:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from pegboard.web.middleware import TraceMiddleware
 from people import api_keys
 from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user
+from tests.ports import free_port
 from tests.vendor import Vendor, serving, tools
 
 WAIT_SECONDS = 60
@@ -157,9 +157,7 @@ def test_labels_without_end_are_not_counted_for_ever(monkeypatch):
 @contextlib.contextmanager
 def web(environment: dict[str, str]) -> Iterator[str]:
     """Two processes with four threads each."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"127.0.0.1:{port}"]
     process = subprocess.Popen(
         command,

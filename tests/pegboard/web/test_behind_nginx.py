@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.cookies import SimpleCookie
 from pathlib import Path
-from socket import create_server
 from urllib.parse import urlencode
 
 import pytest
@@ -29,6 +28,7 @@ from people import login_lockout
 from people.models import FailedSignIn, Role
 from tests.factories import PASSWORD, make_user
 from tests.pegboard.web.test_web_server import web_server
+from tests.ports import free_port
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 pytestmark = [
@@ -55,11 +55,6 @@ VARIABLES = {
     "PEGBOARD_URL": f"https://{HOST}",
     "PEGBOARD_LOCAL": "",
 }
-
-
-def free_port() -> int:
-    with create_server(("127.0.0.1", 0)) as door:
-        return door.getsockname()[1]
 
 
 def write_certificate(directory: Path) -> None:
