@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, QuerySet, Value
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
@@ -12,8 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from catalog.models import Endpoint, Thread, WaitingDecision
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import PreparedQuery, named_value
 from core.page_addresses import address_of
+from core.prepared_statements import run_prepared
 from designer import exports
 from designer.models import Agent, Pin, Procedure, Rehearsal, Release
 from designer.news import following
@@ -221,7 +221,7 @@ def _agent_tabs(request: HttpRequest) -> list[AgentTab]:
 
 
 @cache
-def _tab_counts() -> CompiledQuery[tuple[str, int]]:
+def _tab_counts() -> PreparedQuery[tuple[str, int]]:
     """Return the figures on the tabs of the agent whose slug is `agent`."""
     agent_rows = Agent.objects.live().filter(slug=named_value("agent"))
     rows_by_tab: dict[str, QuerySet[Any]] = {
@@ -241,7 +241,7 @@ def _tab_counts() -> CompiledQuery[tuple[str, int]]:
         .values_list("part", "count")
         for part, rows in rows_by_tab.items()
     ]
-    return CompiledQuery(count_queries[0].union(*count_queries[1:], all=True))
+    return PreparedQuery(count_queries[0].union(*count_queries[1:], all=True))
 
 
 def _navigation_groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:
@@ -249,9 +249,7 @@ def _navigation_groups(request: HttpRequest) -> list[tuple[str, list[NavigationE
     counts: dict[str, tuple[int, str]] = {}
     # A viewer can act on none of them.
     if role.includes(Role.DESIGNER):
-        with connection.cursor() as cursor:
-            cursor.execute(*_count_statement())
-            findings, endpoints = cursor.fetchone()
+        ((findings, endpoints),) = run_prepared(*_count_statement())
         act = ngettext("endpoint needs action", "endpoints need action", endpoints)
         counts = {"home": (findings, _("waiting for review")), "vendor-list": (endpoints, act)}
 

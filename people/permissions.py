@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from core.compiled_queries import CompiledQuery, NamedValue, Row
+from core.compiled_queries import NamedValue, PreparedQuery, Row
 from people.models import RUNTIME_SCOPES, ApiKey, KeyScope, Role, User
 
 PageView = TypeVar("PageView", bound=Callable[..., Any])
@@ -52,19 +52,19 @@ def requires_post(role: Role) -> Callable[[PageView], PageView]:
 
 
 def any_user(role: Role) -> User:
-    """Return a user with this role for `visible_to` in a CompiledQuery; its parameter `user` is the id."""
+    """Return a user with this role for `visible_to` in a compiled query; its parameter `user` is the id."""
     return User(pk=cast(int, NamedValue("user")), role=role)
 
 
 class QueryByRole(Generic[Row]):
-    """A query of the rows that a user may see, compiled once for each role.
+    """A query of the rows that a user may see, compiled and planned once for each role.
 
     rows_for: restricts the rows with `visible_to`.
     """
 
     def __init__(self, rows_for: Callable[[User], QuerySet[Any, Row]]) -> None:
         self._queries = {
-            role: CompiledQuery(lambda role=role: rows_for(any_user(role)))  # type: ignore[misc]
+            role: PreparedQuery(lambda role=role: rows_for(any_user(role)))  # type: ignore[misc]
             for role in Role
         }
 

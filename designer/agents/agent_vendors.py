@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from django.db import connection
 from django.utils.translation import gettext as _
 
 from catalog.models import ActivityVersion, Tool, Vendor
 from core.errors import DomainError
 from core.outbound.errors import printable
+from core.prepared_statements import run_prepared
 from designer.models import Agent, AgentVendor
 from execution.activities import kinds, reach
 from execution.activities.reach import ActivityReach
@@ -124,9 +124,7 @@ def allowed_vendors_of(agent: Agent) -> AllowedVendors:
 
 def allowed_by_agent(agents: Collection[Agent]) -> dict[int, AllowedVendors]:
     """Return the allowed vendors by agent, in two queries at most."""
-    with connection.cursor() as cursor:
-        cursor.execute(LIMITS, [[agent.pk for agent in agents]])
-        limiting_rows = cursor.fetchall()
+    limiting_rows = run_prepared(LIMITS, [[agent.pk for agent in agents]])
     vendors_by_agent: defaultdict[int, dict[int, Vendor]] = defaultdict(dict)
     if limiting_rows:
         rows = AgentVendor.objects.filter(agent__in={holder for _, holder, *_ in limiting_rows})

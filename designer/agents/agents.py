@@ -16,6 +16,7 @@ from catalog.rules import retries
 from catalog.rules.retries import Stated
 from core import display_names, slugs, unique_violations
 from core.errors import DomainError
+from core.prepared_statements import run_prepared
 from designer.agents import agent_addresses, agent_vendors, transfers
 from designer.models import Agent
 from designer.models.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
@@ -247,9 +248,7 @@ def with_all_below(roots: Sequence[Agent]) -> dict[int, list[Agent]]:
 
     Archived sub-agents are included if they were archived together with the root.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_DESCENDANTS, [[root.pk for root in roots]])
-        rows = cursor.fetchall()
+    rows = run_prepared(_DESCENDANTS, [[root.pk for root in roots]])
     agents_by_id = {root.pk: root for root in roots}
     missing = {pk for _, pk in rows} - agents_by_id.keys()
     agents_by_id |= Agent.objects.in_bulk(missing) if missing else {}

@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import PreparedQuery, is_any_of
 from core.errors import DomainError
 from designer.models import Agent, Pin, Transfer
 from designer.models.agents import MAX_DESCRIPTION_LENGTH
@@ -86,7 +86,7 @@ def transfers_from(agents: Collection[Agent] | Collection[int]) -> list[Transfer
     return _TRANSFERS.rows(agents=[row if isinstance(row, int) else row.pk for row in agents])
 
 
-_TRANSFERS: CompiledQuery[Transfer] = CompiledQuery(
+_TRANSFERS: PreparedQuery[Transfer] = PreparedQuery(
     lambda: (
         Transfer.objects.live()
         .filter(is_any_of("designer_transfer.agent_id", "agents"))

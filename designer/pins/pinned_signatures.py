@@ -10,7 +10,7 @@ from catalog.models.tools import ItemKind
 from catalog.review import holds
 from catalog.rules import retries
 from catalog.rules.retries import ResolvedRetryPolicy
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import PreparedQueryByKeys
 from core.outbound.errors import printable
 from designer.models import Agent, Pin, PinQuerySet
 from designer.pins import tunings
@@ -34,7 +34,7 @@ def pinned_items(agents: Sequence[Agent]) -> PinQuerySet:
 def read_items(agents: Collection[Agent]) -> list[Pin]:
     """Return the agents' pins with all rows that their effective signatures need, and with their agents."""
     agents_by_id = {agent.pk: agent for agent in agents}
-    pins = _PINS_OF_AGENTS.rows(agents=list(agents_by_id))
+    pins = _PINS_OF_AGENTS.rows(agents_by_id)
     for pin in pins:
         pin.agent = agents_by_id[pin.agent_id]
     return pins
@@ -45,10 +45,9 @@ def read_tools(agents: Collection[Agent]) -> list[Pin]:
     return [pin for pin in read_items(agents) if pin.tool.kind == ItemKind.TOOL]
 
 
-_PINS_OF_AGENTS: CompiledQuery[Pin] = CompiledQuery(
-    lambda: with_signatures(Pin.objects.live().filter(is_any_of("designer_pin.agent_id", "agents"))).defer(
-        "version__raw"
-    )
+_PINS_OF_AGENTS: PreparedQueryByKeys[Pin] = PreparedQueryByKeys(
+    "designer_pin.agent_id",
+    lambda is_of_agents: with_signatures(Pin.objects.live().filter(is_of_agents)).defer("version__raw"),
 )
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from django.db import connection
-
+from core.prepared_statements import run_prepared
 from designer.readiness.judgement import LastCall
 
 # A tool, its version, and the version of the activity that ran; 0 for the vendor.
@@ -17,9 +16,7 @@ def last_calls(runs: Iterable[Ran], agents: Iterable[int]) -> Mapping[Ran, LastC
     requested = set(runs)
     if not requested:
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(_LAST_CALLS, [list({tool for tool, *_ in requested}), list(agents)])
-        rows = cursor.fetchall()
+    rows = run_prepared(_LAST_CALLS, [list({tool for tool, *_ in requested}), list(agents)])
     calls = {
         (tool, version, activity): LastCall(finished_at, outcome == "ok", code)
         for tool, version, activity, finished_at, outcome, code in rows

@@ -19,7 +19,7 @@ from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, U
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import PreparedQuery, is_any_of
 from core.outbound.errors import printable
 from designer.agents import agent_vendors
 from designer.agents.agent_vendors import AllowedVendors
@@ -375,7 +375,7 @@ class _Catalog:
 
 
 # Without the default order, for which the planner reads the whole table.
-_VERSIONS: CompiledQuery[ToolVersion] = CompiledQuery(
+_VERSIONS: PreparedQuery[ToolVersion] = PreparedQuery(
     lambda: (
         ToolVersion.objects.order_by()
         .filter(

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from catalog.rules.sensitive_values import restore
 from core.canonical_json import canonical
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import PreparedQueryByKeys
 from core.errors import DomainError, invalid
 from designer.agents import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
@@ -58,11 +58,11 @@ def sentences_of(agents: Collection[Agent]) -> QuerySet[Rehearsal]:
 
 def read_sentences(agents: Iterable[Agent]) -> list[Rehearsal]:
     """Return the rows of `sentences_of`."""
-    return _TESTS_OF_AGENTS.rows(agents=[agent.pk for agent in agents])
+    return _TESTS_OF_AGENTS.rows([agent.pk for agent in agents])
 
 
-_TESTS_OF_AGENTS: CompiledQuery[Rehearsal] = CompiledQuery(
-    lambda: _with_targets(Rehearsal.objects.filter(is_any_of("designer_rehearsal.agent_id", "agents")))
+_TESTS_OF_AGENTS: PreparedQueryByKeys[Rehearsal] = PreparedQueryByKeys(
+    "designer_rehearsal.agent_id", lambda is_of_agents: _with_targets(Rehearsal.objects.filter(is_of_agents))
 )
 
 

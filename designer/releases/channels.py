@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from catalog.notifications import outbox
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import CompiledQuery, PreparedQuery, named_value
 from core.errors import DomainError, invalid
 from designer.agents.agents import lock_agent
 from designer.models import Agent, Channel, ChannelMove, Release, Retirement
@@ -74,7 +74,7 @@ _CHANNELS: CompiledQuery[Channel] = CompiledQuery(
         .defer("release__document")
     )
 )
-_LAST_MOVES: CompiledQuery[ChannelMove] = CompiledQuery(
+_LAST_MOVES: PreparedQuery[ChannelMove] = PreparedQuery(
     lambda: moves(named_value("agent")).order_by("channel_id", "-pk").distinct("channel_id")
 )
 

@@ -10,11 +10,11 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import QuerySet
 
 from catalog.rules import retries
 from core.consistent_read import one_moment
+from core.prepared_statements import run_prepared
 from designer.agents import transfers
 from designer.exports import document as release_document
 from designer.models import Agent, Draft, Release
@@ -185,6 +185,5 @@ FROM (
 
 
 def _read_stored_results(agents: Sequence[Agent]) -> list[_StoredResult]:
-    with connection.cursor() as cursor:
-        cursor.execute(_INPUT_DIGESTS, {"code": _CODE, "agents": [agent.pk for agent in agents]})
-        return [_StoredResult(*row) for row in cursor.fetchall()]
+    rows = run_prepared(_INPUT_DIGESTS, {"code": _CODE, "agents": [agent.pk for agent in agents]})
+    return [_StoredResult(*row) for row in rows]

@@ -14,7 +14,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import PreparedQuery, named_value
 from core.db_errors import outage
 from core.prepared_statements import run_prepared
 from designer.models import Agent, Channel, Receipt, Release
@@ -99,7 +99,7 @@ def readers(agent: Agent) -> dict[str, list[Receipt]]:
 
 
 # One row per key and channel, though a key may read several forms.
-_READERS: CompiledQuery[Receipt] = CompiledQuery(
+_READERS: PreparedQuery[Receipt] = PreparedQuery(
     lambda: (
         receipts_of_agent(named_value("agent"))
         .filter(last_at__gt=named_value("since"), key__revoked_at=None)

@@ -11,7 +11,7 @@ from catalog.models import Tool, ToolVersion
 from catalog.review import holds
 from catalog.rules import diff
 from catalog.tools import versions
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import CompiledQuery, PreparedQueryByKeys, is_any_of
 from core.errors import DomainError
 from core.translatable import Wording, join_sentences, mark
 from designer.agents import agent_vendors, agents
@@ -103,14 +103,14 @@ def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
 def read_behind(owners: Collection[Agent]) -> list[Pin]:
     """Return the rows of `behind_pins`, each with its agent out of `owners`."""
     agents_by_id = {agent.pk: agent for agent in owners}
-    rows = _PINS_BEHIND.rows(agents=list(agents_by_id))
+    rows = _PINS_BEHIND.rows(agents_by_id)
     for pin in rows:
         pin.agent = agents_by_id[pin.agent_id]
     return rows
 
 
-_PINS_BEHIND: CompiledQuery[Pin] = CompiledQuery(
-    lambda: _only_behind(Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents")))
+_PINS_BEHIND: PreparedQueryByKeys[Pin] = PreparedQueryByKeys(
+    "designer_pin.agent_id", lambda is_of_agents: _only_behind(Pin.objects.filter(is_of_agents))
 )
 
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.token_estimate import tokens_of
 from core import numbered_pages
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import CompiledQuery, PreparedQuery, named_value
 from core.numbered_pages import NumberedPage
 from designer.agents import agent_vendors, transfers
 from designer.agents.agent_vendors import AllowedVendors
@@ -29,7 +29,7 @@ def read_pins(agent: Agent) -> list[Pin]:
     return pins
 
 
-_PINS: CompiledQuery[Pin] = CompiledQuery(
+_PINS: PreparedQuery[Pin] = PreparedQuery(
     lambda: (
         pending_work.with_newer(
             pinned_signatures.with_signatures(Pin.objects.live().filter(agent=named_value("agent")))

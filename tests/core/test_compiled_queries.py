@@ -5,7 +5,7 @@ from django.db import connection
 from django.db.models import Count
 from django.db.models.sql.compiler import SQLCompiler
 
-from core.compiled_queries import CompiledQuery, named_keys, named_value
+from core.compiled_queries import CompiledQuery, PreparedQueryByKeys, named_keys, named_value
 from designer.models import Agent, Pin
 from people import teams
 from people.models import Role, User
@@ -54,6 +54,35 @@ def test_each_reading_has_its_own_values():
     assert of_these.rows(users=[]) == []
     for user in users:
         assert compiled.rows(user=user.pk) == [{"username": user.username}]
+
+
+def test_a_prepared_query_reads_the_rows_of_one_key_and_of_several(django_assert_num_queries):
+    pins = [make_pin() for _ in range(3)]
+    by_agent = PreparedQueryByKeys(
+        "designer_pin.agent_id", lambda is_of_agents: Pin.objects.filter(is_of_agents)
+    )
+    agents = [pin.agent_id for pin in pins]
+
+    assert by_agent.rows([agents[1]]) == [pins[1]]
+    assert set(by_agent.rows({agents[0], agents[2]})) == {pins[0], pins[2]}
+    with django_assert_num_queries(0):
+        assert by_agent.rows([]) == []
+
+
+def test_a_prepared_query_of_one_key_stops_planning():
+    agent = make_agent()
+    by_agent = PreparedQueryByKeys(
+        "designer_pin.agent_id", lambda is_of_agents: Pin.objects.filter(is_of_agents)
+    )
+    for _ in range(7):
+        by_agent.rows([agent.pk])
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT custom_plans, generic_plans >= 2 FROM pg_prepared_statements "
+            "WHERE statement LIKE '%FROM \"designer_pin\" WHERE%agent_id = $1::bigint%'"
+        )
+        assert cursor.fetchall() == [(5, True)]
 
 
 def test_a_value_that_is_missing_is_an_error():
