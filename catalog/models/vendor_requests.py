@@ -61,6 +61,11 @@ class VendorRequest(models.Model):
         return self.vendor_name
 
     @property
+    def path(self) -> str:
+        """Return the path of the page of the list that has this request."""
+        return f"/vendor-requests/?request={self.pk}#request-{self.pk}"
+
+    @property
     def is_waiting(self) -> bool:
         return self.state == RequestState.WAITING
 

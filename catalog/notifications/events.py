@@ -158,8 +158,7 @@ def describe_answered_request(subject: str) -> NotificationText | None:
 def _request_text(row: VendorRequest, title: Callable[[str], str], message: str) -> NotificationText:
     name = printable(row.vendor_name, 120)
     facts = {"request": {"id": row.pk, "vendor": name, "protocol": row.protocol, "state": row.state}}
-    path = f"/vendor-requests/#request-{row.pk}"
-    return NotificationText(title(name), printable(message, MAX_SENTENCE_LENGTH), path, facts)
+    return NotificationText(title(name), printable(message, MAX_SENTENCE_LENGTH), row.path, facts)
 
 
 def describe_changed(subject: str) -> NotificationText | None:
@@ -329,21 +328,25 @@ _EVENT_KINDS = (
     _kind(
         Event.HELD,
         tell=describe_held,
+        is_for_administrators=True,
         explained=_("So many tools are missing that Pegboard withdraws them only after your confirmation."),
     ),
     _kind(
         Event.REVIEW,
         tell=describe_review,
+        is_for_administrators=True,
         explained=_("New findings, or new versions that are held."),
     ),
     _kind(
         Event.SIGN_IN,
         tell=describe_sign_in,
+        is_for_administrators=True,
         explained=_("Until an administrator signs in, its endpoints cannot be synced."),
     ),
     _kind(
         Event.WEBHOOK_PAUSED,
         tell=describe_paused_webhook,
+        is_for_administrators=True,
         explained=_("Its receiver failed again and again."),
     ),
     _kind(
@@ -370,6 +373,7 @@ _EVENT_KINDS = (
     _kind(
         Event.VENDOR_REQUESTED,
         tell=describe_vendor_request,
+        is_for_administrators=True,
         explained=_("For administrators, who connect it or decline."),
         readers=readers_of_request,
         mails_all=True,

@@ -37,6 +37,7 @@ class EventKind:
     mails_all: mail goes to all readers, not only to those with a subscription.
     receivers: selects among the webhooks with this event. None: administrators' webhooks without agents.
     happens_once: no second notice is ever about the same subject.
+    is_for_administrators: only an administrator can act on it.
     explained: the description for readers. to_webhooks: the description for webhooks, if it differs.
     """
 
@@ -49,6 +50,7 @@ class EventKind:
     mails_all: bool = False
     receivers: Callable[[str], Q] | None = None
     happens_once: bool = False
+    is_for_administrators: bool = False
 
 
 KINDS: dict[str, EventKind] = {}
@@ -67,6 +69,11 @@ def set_recipients(
 
 def choices() -> list[tuple[str, str | Promise]]:
     return [(kind.name, kind.label) for kind in KINDS.values()]
+
+
+def names_for(user: User) -> set[str]:
+    """Return the kinds that the user can act on or learns from."""
+    return {kind.name for kind in KINDS.values() if user.can_administer or not kind.is_for_administrators}
 
 
 def agent_kinds() -> set[str]:

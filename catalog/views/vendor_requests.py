@@ -3,7 +3,6 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from catalog.forms.vendor_request_fields import AskForm, DeclineForm
@@ -28,11 +27,15 @@ def vendor_request_list(request: HttpRequest) -> HttpResponse:
     rows = VendorRequest.objects.select_related("asked_by", "answered_by", "endpoint__vendor")
     page = Keyset(rows.exclude(state="waiting"), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     waiting, find = list(rows.filter(state="waiting")), request.GET.get("find", "").strip()
+    shown = numbered_pages.rows_with_text(waiting, find, lambda row: f"{row.vendor_name} {row.url}")
+    # A link to one request opens the page that has it.
+    linked = (number for number, row in enumerate(shown, 1) if str(row.pk) == request.GET.get("request"))
+    first = request.GET.get("requests", "") or str(next(linked, 1))
     context = {
         "waiting_count": len(waiting),
         "can_find": len(waiting) > numbered_pages.PAGE_SIZE,
         "find": find,
-        "waiting": numbered_pages.rows_with_text(waiting, find, lambda row: f"{row.vendor_name} {row.url}"),
+        "waiting": numbered_pages.page_of(shown, first, name="requests"),
         "page": page,
     }
     return render(request, "catalog/vendor_requests.html", context)
@@ -87,4 +90,4 @@ def vendor_request_decline(request: HttpRequest, pk: int) -> HttpResponse:
         messages.success(
             request, _("“{vendor}” is declined. The user who requested it is notified.").format(vendor=row)
         )
-    return redirect(f"{reverse('vendor-request-list')}#request-{row.pk}")
+    return redirect(row.path)

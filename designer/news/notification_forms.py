@@ -39,6 +39,12 @@ class EventsField(forms.MultipleChoiceField):
 class EventsForm(OperationForm):
     events = EventsField(required=False, label=gettext_lazy("Notify me when"))
 
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        # Saving replaces the subscriptions, so each of them stays on the page.
+        subscribed = set(user.subscriptions.values_list("event", flat=True))
+        super().__init__(*args, initial={"events": list(subscribed)}, **kwargs)
+        self.fields["events"].offer(kinds.names_for(user) | subscribed)  # type: ignore[attr-defined]
+
 
 class AddressForm(OperationForm):
     address = forms.CharField(max_length=254, label=gettext_lazy("Mail address"), widget=forms.EmailInput)

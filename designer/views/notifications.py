@@ -28,7 +28,7 @@ FOLLOWED_SHOWN = 100
 def notifications(request: HttpRequest) -> HttpResponse:
     """The user's subscriptions and, for administrators, the webhooks."""
     user = person(request)
-    form = EventsForm(request.POST or None, initial={"events": _subscribed_events(user)})
+    form = EventsForm(request.POST or None, user=user)
     if request.method == "POST" and form.is_valid():
         subscriptions.choose(user, form.cleaned_data["events"])
         messages.success(request, _("Saved. You get these notifications from now on."))
@@ -207,10 +207,6 @@ def _tree(user: User) -> list[tuple[int, Agent]]:
     return agents.in_tree_order(list(Agent.objects.active().visible_to(user).order_by("name", "id")))
 
 
-def _subscribed_events(user: User) -> list[str]:
-    return list(user.subscriptions.values_list("event", flat=True))
-
-
 def _page(
     request: HttpRequest,
     user: User,
@@ -221,7 +217,7 @@ def _page(
     notices = news.notices_of(user)
     initial = {"address": row.address, "pause_minutes": row.pause_minutes} if row else {}
     context = {
-        "form": form or EventsForm(initial={"events": _subscribed_events(user)}),
+        "form": form or EventsForm(user=user),
         "address_form": address_form or AddressForm(initial=initial),
         "address": row,
         "mail_is_set_up": settings.MAIL_IS_SET_UP,

@@ -10,6 +10,7 @@ from catalog.models.vendor_requests import RequestState
 from catalog.notifications import dispatch, subscriptions
 from catalog.notifications.models import Event, Mail, MailAddress, Notice
 from catalog.vendors import vendor_requests
+from core.numbered_pages import PAGE_SIZE
 from core.outbound import policy
 from core.outbound.policy import AddressSource, Door
 from people.models import AuditEntry, Role
@@ -129,7 +130,7 @@ def test_what_is_connected_or_asked_for_is_not_asked_for_again(api, page):
     assert VendorRequest.objects.count() == 1
     form = {**ASKED, "url": "http://127.0.0.1:9/"}
     page_html = page.post(reverse("vendor-request-new"), form).content.decode()
-    assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in page_html
+    assert VendorRequest.objects.get().path in page_html
 
     endpoint = make_endpoint(vendor=make_vendor(name="Known"), url="http://127.0.0.1:8/")
     already_connected = ask(api, url="http://127.0.0.1:8/")
@@ -145,6 +146,17 @@ def test_one_user_does_not_fill_the_list(api, bob, monkeypatch):
     monkeypatch.setattr(vendor_requests, "MAX_WAITING", 1)
     ask(api)
     assert ask(api, url="http://127.0.0.1:8/").json()["code"] == "too_many_requests"
+
+
+def test_the_path_of_a_request_opens_the_page_of_the_list_that_has_it(page):
+    made = [
+        VendorRequest.objects.create(
+            protocol="a2t", address=f"http://127.0.0.1:9/{number}", vendor_name="Weather"
+        )
+        for number in range(PAGE_SIZE + 1)
+    ]
+    for row in made:
+        assert f'id="request-{row.pk}"' in page.get(row.path).content.decode()
 
 
 def test_connecting_the_address_answers_the_request(api, admin_api, bob):
@@ -317,7 +329,7 @@ def test_the_home_page_of_administrators_shows_what_waits(client, page, api):
     client.force_login(make_user(Role.ADMIN))
     page_html = client.get("/").content.decode()
     assert "Vendor requests" in page_html
-    assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in page_html
+    assert VendorRequest.objects.get().path in page_html
 
 
 def test_an_administrator_declines_with_a_reason(client, api, admin_api):
@@ -353,7 +365,7 @@ def test_administrators_are_told_and_then_the_one_who_asked(api, admin_api, bob,
     dispatch.settle_due()
     notice = Notice.objects.get(event="vendor.requested")
     assert (notice.title, notice.says) == ("bob asks for “Weather”", ASKED["reason"])
-    assert notice.path == f"/vendor-requests/#request-{request}"
+    assert notice.path == f"/vendor-requests/?request={request}#request-{request}"
     assert [mail.user for mail in Mail.objects.all()] == [ada]
 
     admin_api.post(f"{URL}{request}/decline/", {"answer": "Too dear."})

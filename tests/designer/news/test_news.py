@@ -6,6 +6,7 @@ import pytest
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from rest_framework.test import APIClient
 
 from catalog.enumeration import runs as enumeration_runs
@@ -94,6 +95,19 @@ def test_who_edits_an_agent_reads_of_its_release_and_of_its_channel(ada, ben, de
     assert "Release 1 of “Desk” was published" in page
     assert "For the summer" in page
     assert "“live” of “Desk” now points to release 1" in page
+
+
+@pytest.mark.parametrize(
+    ("role", "is_offered"), [(Role.ADMIN, True), (Role.DESIGNER, False), (Role.VIEWER, False)]
+)
+def test_mail_that_only_administrators_act_on_is_offered_to_them(client, role, is_offered):
+    user = make_user(role, username="reader")
+    client.force_login(user)
+    subscriptions.choose(user, ["review.waiting"])
+    page_html = client.get(reverse("notifications")).content.decode()
+    assert ('value="vendor.requested"' in page_html) is is_offered
+    # Saving replaces the subscriptions, so an earlier one stays on the page.
+    assert 'value="review.waiting" checked' in page_html
 
 
 def test_mail_goes_to_those_who_asked_for_it(ada, ben, desk, post_office):
