@@ -103,7 +103,7 @@ class AssertionForm(OperationForm):
             label=_("Rule"), choices=[(name, _(assertion.label)) for name, assertion in IS.items()]
         )
         self.fields["other"] = forms.ChoiceField(
-            label=_("Other tool"), required=False, choices=[("", _("none")), *choices]
+            label=_("Other tool"), required=False, choices=[("", _("No other tool")), *choices]
         )
         self.fields["times"] = forms.IntegerField(
             label=_("Number of calls"),
@@ -144,8 +144,8 @@ class LogForm(forms.Form):
     def __init__(self, *args: Any, names: list[str], keys: list[tuple[int, str]], **kwargs: Any) -> None:
         kwargs.setdefault("label_suffix", "")
         super().__init__(*args, **kwargs)
-        self.fields["tool"].choices = [("", _("all")), *((name, name) for name in names)]  # type: ignore[attr-defined]
-        self.fields["key"].choices = [("", _("any")), *((str(pk), name) for pk, name in keys)]  # type: ignore[attr-defined]
+        self.fields["tool"].choices = [("", _("All tools")), *((name, name) for name in names)]  # type: ignore[attr-defined]
+        self.fields["key"].choices = [("", _("Any key")), *((str(pk), name) for pk, name in keys)]  # type: ignore[attr-defined]
 
     def filters(self) -> dict[str, Any]:
         values = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}

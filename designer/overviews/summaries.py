@@ -176,11 +176,11 @@ def _describe_differences(recorded_place: str, place: str, moved: Sequence[Bindi
 
 def _describe_runs(by_place: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
     """Return a sentence for each environment. by_place: the implementation, and the activity's name."""
-    words = {"vendor": _("its vendor"), "latent": _("simulated by the model"), "nothing": _("nothing")}
+    words = {"vendor": _("Vendor"), "latent": _("Simulated by the model"), "nothing": _("Nothing")}
     described = [
         (
             place,
-            _("implementation “{implementation}”").format(implementation=activity)
+            _("“{implementation}”").format(implementation=activity)
             if activity
             else words.get(runs, words["nothing"]),
         )

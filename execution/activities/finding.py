@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from catalog import search
 from catalog.models import Activity, Tool
 from catalog.models.tools import ToolStatus
@@ -17,7 +19,7 @@ BOXES = ("interface", "step")
 
 @dataclass(frozen=True, slots=True)
 class CalleeHit:
-    """A version of a tool; or an activity, which has no vendor."""
+    """A version of a tool; or an activity, which has no vendor. version: "" without a label of the vendor."""
 
     reference: CalleeReference
     name: str
@@ -27,7 +29,11 @@ class CalleeHit:
 
     @property
     def whose(self) -> str:
-        return f"{self.vendor}, version {self.version}" if self.vendor else "an implementation"
+        if not self.vendor:
+            return _("Implementation")
+        if not self.version:
+            return self.vendor
+        return _("{vendor}, version {version}").format(vendor=self.vendor, version=self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[Ca
             CalleeReference(tool=row.pk, ordinal=row.current.ordinal),
             row.name,
             row.endpoint.vendor.name,
-            row.current.name,
+            row.current.name if row.current.label else "",
             row.description,
         )
         for pk in tool_ids

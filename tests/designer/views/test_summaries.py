@@ -94,7 +94,7 @@ def test_a_release_states_what_was_recorded_and_how_today_differs(agent, designe
     environments.make_default(place, actor=designer)
     mocks.bind_all(place, actor=designer)
     summary = viewer().get(address).context["summary"]
-    assert (summary.tools[0].runs, summary.tools[0].reaches_vendor) == ([("", "its vendor")], True)
+    assert (summary.tools[0].runs, summary.tools[0].reaches_vendor) == ([("", "Vendor")], True)
     assert list(summary.places) == []
     assert "erase_order" in summary.differences
     assert "“test”" in summary.differences
