@@ -18,7 +18,7 @@ from catalog.rules.diff import EFFECTS as EFFECT_ORDER
 from catalog.rules.diff import Change, SignatureDifference
 from catalog.rules.readable_diff import read_change
 from catalog.rules.word_diff import Pieces
-from catalog.templatetags.display import effect_word, shown, signed, status, tone
+from catalog.templatetags.display import breakable, effect_word, shown, signed, status, tone
 from core.numbered_pages import NumberedPage, page_of
 from core.page_addresses import address_of
 from core.readable_changes import ReadableChange, outline
@@ -88,8 +88,10 @@ def change_head(change: ReadableChange, hides_effects: object = False) -> SafeSt
     if change.effect and not hides_effects:
         parts.append(f"{effect(change.effect)} ")
     if change.subject:
-        subject = f"<del>{shown(change.subject)}</del>" if change.mark == "removed" else shown(change.subject)
-        font = "" if change.kind in ("procedure", "sub-agent") else " mono"
+        is_name = change.kind not in ("procedure", "sub-agent")
+        subject: str = breakable(shown(change.subject)) if is_name else shown(change.subject)
+        subject = f"<del>{subject}</del>" if change.mark == "removed" else subject
+        font = " mono" if is_name else ""
         parts.append(f'<span class="strong{font}">{subject}</span> ')
         if change.kind != "tool":
             parts.append(f'<span class="muted">{shown(_(change.kind)) if change.kind else ""}</span> ')

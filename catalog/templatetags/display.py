@@ -39,7 +39,7 @@ from protocols.signature import Effect
 register = template.Library()
 
 CHIP_LIMIT = 3
-_JOINT = re.compile(r"_(?=[^\W_])")
+_JOINT = re.compile(r"(?<=[_.])(?=[^\W_])|(?<=[a-z])(?=[A-Z])")
 BRIEF = 180
 # Of a long text, a list reads no more.
 MAX_READ = 1_200
@@ -262,8 +262,8 @@ def shown_matched(text: str, matched_terms: Set[str]) -> SafeString:
 
 @register.filter
 def breakable(text: str) -> SafeString:
-    """Render a tool name that can break after an underscore."""
-    return mark_safe(_JOINT.sub("_<wbr>", conditional_escape(text)))  # noqa: S308 - it is escaped by then
+    """Render a tool name that can break after an underscore or a dot, and in `listOrders`."""
+    return mark_safe(_JOINT.sub("<wbr>", conditional_escape(text)))  # noqa: S308 - it is escaped by then
 
 
 def _escaped(text: str) -> SafeString:

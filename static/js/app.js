@@ -126,10 +126,10 @@ on("click", async (event) => {
   });
 });
 
-/* A text that is cut has a tooltip. */
+/* A cut text has a tooltip. */
 on("mouseover", (event) => {
-  const brief = event.target.closest(".brief");
-  if (brief && brief.scrollHeight > brief.clientHeight) brief.title = brief.textContent;
+  const cut = event.target.closest(".brief, .clip");
+  if (cut?.scrollHeight > cut?.clientHeight || cut?.scrollWidth > cut?.clientWidth) cut.title = cut.textContent;
 });
 
 /* Leaving with unsaved words asks first. */

@@ -119,12 +119,15 @@ def test_what_a_vendor_does_not_claim_is_left_out():
         ("sky", "sky"),
         ("book_a_room", "book_<wbr>a_<wbr>room"),
         ("__init__", "__<wbr>init__"),
+        ("Orders_ListOpen", "Orders_<wbr>List<wbr>Open"),
+        ("weather.now", "weather.<wbr>now"),
+        ("SendSMS", "Send<wbr>SMS"),
         ("<b>_x", "&lt;b&gt;_<wbr>x"),
         (mark_safe("a&amp;_b"), "a&amp;_<wbr>b"),
         (shown("a_b\u202ec"), shown("a_b\u202ec").replace("a_b", "a_<wbr>b")),
     ],
 )
-def test_a_name_breaks_after_an_underscore_and_stays_escaped(name, expected):
+def test_a_name_breaks_between_its_words_and_stays_escaped(name, expected):
     assert breakable(name) == expected
 
 
