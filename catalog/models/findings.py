@@ -23,7 +23,7 @@ class FindingState(models.TextChoices):
     OPEN = "open", _("Waiting for review")
     ACCEPTED = "accepted", _("Accepted")
     BLOCKED = "blocked", _("Blocked")
-    NOTED = "noted", _("Noted")
+    NOTED = "noted", _("No decision needed")
 
 
 # Means that the policy or a user has held or blocked a version; see `review.holds`.
