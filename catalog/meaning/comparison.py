@@ -66,18 +66,23 @@ class Comparison:
     def find_nearest(self, request: FindNearest) -> Similarities:
         texts = [request.text, request.rephrased] if request.rephrased else [request.text]
         vectors = self._encoder.encode([*texts, *request.clauses])
-        typed, wording, clauses = vectors[:1], vectors[len(texts) - 1], vectors[len(texts) :]
+        typed, rephrased, clauses = vectors[:1], vectors[1 : len(texts)], vectors[len(texts) :]
         chore = self._encoder.rate_chore(vectors[0])
         with self._lock, self._without_damage():
-            nearest = self.file.nearest(wording, request.endpoints, request.limit)
-            others = self.file.cosines(typed, request.tools)
-            all_tools = [*nearest, *request.tools]
-            by_clause = self.file.cosines(clauses, all_tools) if request.clauses else {}
-            if not request.rephrased:
-                return Similarities(nearest, others, {}, chore, by_clause)
-            rephrased = nearest | self.file.cosines(vectors[1:2], request.tools)
-            typed_cosines = self.file.cosines(typed, list(nearest))
-            return Similarities(typed_cosines, others, rephrased, chore, by_clause)
+            # A clause of a long question has nearest tools of its own.
+            near = {
+                tool
+                for wording in vectors[len(texts) - 1 :]
+                for tool in self.file.nearest(wording, request.endpoints, request.limit)
+            }
+            all_tools = [*near, *request.tools]
+            return Similarities(
+                nearest=self.file.cosines(typed, list(near)),
+                others=self.file.cosines(typed, request.tools),
+                rephrased=self.file.cosines(rephrased, all_tools) if request.rephrased else {},
+                chore=chore,
+                clauses=self.file.cosines(clauses, all_tools) if request.clauses else {},
+            )
         return Similarities({}, {})
 
     @contextmanager

@@ -33,10 +33,10 @@ class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
     """Compare a question with tools.
 
     rephrased: the query with synonyms, by which the nearest tools are found; "" without synonyms.
-    clauses: those of a long question, with synonyms.
+    clauses: those of a long question, with synonyms; the tools nearest to each of them are found too.
     endpoints: where to look for the nearest tools; None for everywhere.
     tools: other tools to compare.
-    limit: how many of the nearest tools to return.
+    limit: how many tools to return that are nearest to the question, and to each clause.
     """
 
     text: str
@@ -71,7 +71,7 @@ class StoredState(msgspec.Struct, frozen=True, tag="stored_state"):
 
 
 class Similarities(msgspec.Struct, frozen=True, tag="similarities"):
-    """Cosines by tool: of the nearest tools, best first, and of the requested tools.
+    """Cosines by tool: of those nearest to the question or to one of its clauses, and of the requested ones.
 
     rephrased: of all these tools with the rephrased question; empty if there was none.
     clauses: of all these tools with the nearest clause; empty if there were none.

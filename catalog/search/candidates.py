@@ -180,7 +180,7 @@ def rank(
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
     # The index may be some seconds behind, the database is not.
-    tools = meanings.without_far(orders.in_scope(list(scores), scope), exact, cosines.rephrased)
+    tools = meanings.without_far(orders.in_scope(list(scores), scope), exact, cosines.find_nearest_wording())
     scored = exact.keys() | cosines.typed.keys()
     hits = [
         Hit(tool not in same, tool not in alike, tool not in scored, -round(scores[tool], 5), tool)
@@ -230,7 +230,9 @@ def _add_meanings(
 ) -> tuple[dict[int, float], dict[int, Features]]:
     """Return scores by words and meanings, and the features of the tools that the ranker has ordered."""
     features: dict[int, Features] = {}
-    scores = meanings.fuse(word_scores, cosines.mean(), ranked_question.concepts, ranked_question.covered)
+    scores = meanings.fuse(
+        word_scores, cosines.find_closeness(), ranked_question.concepts, ranked_question.covered
+    )
     if kind := ranked_question.kind:
         leading = heapq.nlargest(ranker.RERANKED, scores, key=lambda tool: scores[tool])
         features = ranker.find_all_features(ranked_question, leading, word_scores, scores, cosines, vectors)

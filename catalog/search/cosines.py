@@ -27,5 +27,11 @@ class Cosines(NamedTuple):
         typed, rephrased = ({tool: cosines[tool] for tool in tools} for cosines in self[:2])
         return Cosines(typed, rephrased, self.chore, self.clauses)
 
-    def mean(self) -> dict[int, float]:
-        return {tool: (cosine + self.rephrased[tool]) / 2 for tool, cosine in self.typed.items()}
+    def find_closeness(self) -> dict[int, float]:
+        """Return the mean of both cosines of each tool, or its cosine with a clause where that is more."""
+        means = {tool: (cosine + self.rephrased[tool]) / 2 for tool, cosine in self.typed.items()}
+        return {tool: max(mean, self.find_clause(tool)) for tool, mean in means.items()}
+
+    def find_nearest_wording(self) -> dict[int, float]:
+        """Return the cosine of each tool with the rephrased question, or with a clause where that is more."""
+        return {tool: max(cosine, self.find_clause(tool)) for tool, cosine in self.rephrased.items()}

@@ -123,11 +123,9 @@ def compare(
         return Cosines({}, {})
     typed = {**reply.nearest, **reply.others}
     all_cosines = Cosines(typed, reply.rephrased or typed, reply.chore, reply.clauses or None)
-    least = max(
-        MIN_COSINE,
-        MIN_SHARE_OF_BEST * max((all_cosines.rephrased[tool] for tool in reply.nearest), default=0.0),
-    )
-    near = {tool for tool in reply.nearest if all_cosines.rephrased[tool] >= least}
+    by_wording = all_cosines.find_nearest_wording()
+    best = max((by_wording[tool] for tool in reply.nearest), default=0.0)
+    near = {tool for tool in reply.nearest if by_wording[tool] >= max(MIN_COSINE, MIN_SHARE_OF_BEST * best)}
     return all_cosines.among(near | reply.others.keys())
 
 

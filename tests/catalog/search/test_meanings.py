@@ -134,6 +134,15 @@ def test_a_story_is_compared_clause_by_clause(host):
     assert meanings.compare("x", "", Scope(None), [cheque.pk]).clauses is None
 
 
+def test_a_tool_that_only_a_clause_of_a_story_is_near_to_is_found(host, monkeypatch):
+    monkeypatch.setattr(meanings, "NEAREST", 1)
+    cheque = make_tool(make_signature("issue_cheque"))
+    make_tool(make_signature("forecast"))
+    index_all()
+    assert cheque.pk in meanings.compare("a plane", "", Scope(None), [], ["my salary", "a plane"]).typed
+    assert cheque.pk not in meanings.compare("a plane", "", Scope(None), []).typed
+
+
 def test_without_the_process_words_answer(host, settings):
     make_tool(make_signature("issue_cheque", description="For people."))
     index_all()
