@@ -39,6 +39,7 @@ from protocols.signature import Effect
 register = template.Library()
 
 CHIP_LIMIT = 3
+_REST_OF_MONTH = re.compile(r"(?<= [A-Z][a-z]{2})[a-z]+")
 _JOINT = re.compile(r"(?<=[_.])(?=[^\W_])|(?<=[a-z])(?=[A-Z])")
 BRIEF = 180
 # Of a long text, a list reads no more.
@@ -235,6 +236,12 @@ def _stems_of(word: str) -> frozenset[str]:
 def version_text(name: str, label: str) -> SafeString:
     """Return the name of a version for a page. Without a label, its name is a time."""
     return shown(name) if label or not name else shown(_("from {moment}").format(moment=name))
+
+
+@register.filter
+def version_cell(name: str, label: str) -> SafeString:
+    """Return the name of a version for a narrow column: of a time, the month is cut."""
+    return shown(name if label else _REST_OF_MONTH.sub("", name))
 
 
 @register.filter

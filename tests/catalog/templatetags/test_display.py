@@ -4,7 +4,7 @@ import pytest
 from django.utils.safestring import mark_safe
 
 from catalog.templatetags.differences import changed_words
-from catalog.templatetags.display import ago, breakable, brief, compact, shown, shown_matched
+from catalog.templatetags.display import ago, breakable, brief, compact, shown, shown_matched, version_cell
 from catalog.templatetags.signatures import claims, default_value, limits
 from protocols.signature import Annotations
 from tests.factories import make_parameter
@@ -129,6 +129,19 @@ def test_what_a_vendor_does_not_claim_is_left_out():
 )
 def test_a_name_breaks_between_its_words_and_stays_escaped(name, expected):
     assert breakable(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "cell"),
+    [
+        ("29 November 2026, 14:37", "", "29 Nov 2026, 14:37"),
+        ("3 May 2026, 09:05", "", "3 May 2026, 09:05"),
+        ("2, rewritten on 22 November 2026", "2", "2, rewritten on 22 November 2026"),
+        ("", "", ""),
+    ],
+)
+def test_a_version_that_is_a_time_is_short_in_a_column(name, label, cell):
+    assert version_cell(name, label) == cell
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def test_pages_say_which_api_key_reads_which_channel(client, alice, desk):
         page_text = " ".join(text_of(client.get(page)).split())
         runtimes = page_text[page_text.index("Runtimes in the last 30 days") :]
         assert runtimes.count("Orders") == 1
-        assert "live → release 3 Orders alice, just now last got release 2" in runtimes
+        assert "live → release 3 Orders alice, just now last fetched release 2" in runtimes
         assert "By number or digest By number alice, just now got release 1" in runtimes
         assert "Old one" not in runtimes
     Receipt.objects.update(last_at=timezone.now() - timedelta(days=31))
