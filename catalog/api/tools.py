@@ -194,10 +194,10 @@ class ToolList(APIView):
     @extend_schema(operation_id="tools_list", parameters=PARAMETERS, responses=ToolRows)
     def get(self, request: Request) -> Response:
         query = replace(_query(request), within=self.within(request), use_counts=self.use_counts())
-        page = search(query)
         text = request.query_params.get("facets")
         if text not in (None, "1"):
             raise invalid(facets="Send 1, or leave it out.")
+        page = search(query, with_facets=text == "1")
         facets = count_facets(query, page.matches) if text == "1" else None
         url = public_url(request.get_full_path(), request)
         document: dict[str, Any] = {

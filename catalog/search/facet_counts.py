@@ -101,9 +101,13 @@ def count_tools(scope: Scope) -> int:
     return total if is_complete else orders.count(scope)
 
 
-def count_matches(scope: Scope, matches: Matches) -> int:
-    # With all labels: whoever shows facets asks for them next, and the engine reads the matches once.
-    return sum(count_values(LABELS, scope, matches)["endpoint"].values())
+def count_matches(scope: Scope, matches: Matches, *, with_labels: bool) -> int:
+    """Return how many tools of the scope match.
+
+    with_labels: count all labels, because they are shown next; the engine then reads the matches once.
+    """
+    labels = LABELS if with_labels else ("endpoint",)
+    return sum(count_values(labels, scope, matches)["endpoint"].values())
 
 
 def tools_in(scope: Scope, limit: int) -> list[int]:

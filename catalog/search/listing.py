@@ -153,15 +153,18 @@ class _Place(NamedTuple):
     key: Any
 
 
-def search(query: Query) -> ResultPage:
-    """Search tools. Raises DomainError for an unknown filter, sort or cursor."""
+def search(query: Query, *, with_facets: bool = False) -> ResultPage:
+    """Search tools. Raises DomainError for an unknown filter, sort or cursor.
+
+    with_facets: the caller counts the facets next.
+    """
     check(query)
     job_words = _read_job_words() if query.q.strip() else shipped_job_words()
     with one_moment():
         scope = scope_of(query)
         is_folded = query.is_folded and query.order != BY_USE
         folded = variants.fold(scope) if is_folded else scope
-        page = _find_page(query, scope, folded, job_words)
+        page = _find_page(query, scope, folded, job_words, with_facets=with_facets)
         variants_by_tool = variants.find_variants([row["id"] for row in page.rows], folded)
     for row in page.rows:
         row["variants"] = [variant._asdict() for variant in variants_by_tool.get(row["id"], ())]
@@ -208,7 +211,9 @@ def _read_job_words() -> JobWords:
     return current_job_words()
 
 
-def _find_page(query: Query, scope: Scope, folded: Scope, job_words: JobWords) -> ResultPage:
+def _find_page(
+    query: Query, scope: Scope, folded: Scope, job_words: JobWords, *, with_facets: bool
+) -> ResultPage:
     """Return a page of the tools of the scope, listed as `folded` has them."""
     if not query.q.strip():
         count = count_tools(scope)
@@ -228,7 +233,9 @@ def _find_page(query: Query, scope: Scope, folded: Scope, job_words: JobWords) -
     page_details["matched_stems"] = ranking.stems
     page_details["fits_badly"] = ranked.fits_badly
     matches = page_details["matches"] = Matches(ranking.weights, best.keys())
-    count = max(len(best), count_matches(scope, matches)) if len(ranking.hits) >= limit else len(best)
+    count = len(best)
+    if len(ranking.hits) >= limit:
+        count = max(count, count_matches(scope, matches, with_labels=with_facets))
     first = variants.first_variants(list(best), folded)
     page_details["row_count"] = len(first) if count == len(best) else None
     if query.order == RELEVANCE:

@@ -62,11 +62,9 @@ def unpack_terms(vector: bytes) -> tuple[frozenset[bytes], frozenset[bytes]]:
 def unpack(vector: bytes, terms: frozenset[bytes]) -> tuple[frozenset[bytes], dict[bytes, int]]:
     """Return the keys of the terms in the name of a tool, and the impacts of those of `terms` that it has."""
     name_term_count, keys = _keys_of(vector)
-    impacts_start = _HEADER.size + _KEY_LENGTH * len(keys)
     # Of two terms with one key the first counts, as in `score`.
-    return frozenset(keys[:name_term_count]), {
-        key: vector[impacts_start + keys.index(key)] for key in terms.intersection(keys)
-    }
+    impacts = dict(zip(reversed(keys), reversed(vector), strict=False))
+    return frozenset(keys[:name_term_count]), {key: impacts[key] for key in terms & impacts.keys()}
 
 
 def _keys_of(vector: bytes) -> tuple[int, tuple[bytes, ...]]:

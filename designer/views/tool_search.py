@@ -61,7 +61,7 @@ def search_tools(query: Query) -> tuple[ResultPage, str]:
     if not query.q:
         meanings.prepare()
     try:
-        return search.search(query), ""
+        return search.search(query, with_facets=True), ""
     except DomainError as error:
         # An old address may refer to something that is gone; then the result is empty, with a reason.
         return ResultPage([], None, None, 0, False), next(iter(error.fields.values()), error.message)

@@ -25,13 +25,17 @@ from catalog.search.scope import Scope, change_starts
 logger = logging.getLogger(__name__)
 
 # An index of another format is thrown away. Raise it when the schema or a tokenizer changes.
-FORMAT = "2"
+FORMAT = "3"
 # tantivy accepts no less per thread.
 HEAP_BYTES = 20_000_000
+# So many more candidates are read where few tools of the index are outside of the scope.
+SPARE = 100
 # A term that counts more often in a tool says no more about it.
 MAX_REPEATS = 12
 # A stem in a parameter counts about so much beside one in the texts.
 DETAIL_WEIGHT = 0.5
+_USUAL = Scope()
+_USUAL_LABELS = {"status": (str(_USUAL.status),), "item_kind": tuple(map(str, _USUAL.kinds))}
 LABELS = ("item_kind", "tag", "status", "version", "effect", "requirement")
 TOOL, WORD, STATE = "tool", "word", "state"
 # Of a term with at most so many holders the exact number is read.
@@ -48,6 +52,8 @@ def _schema() -> tantivy.Schema:
     builder.add_unsigned_field("tool", indexed=True, fast=True)
     builder.add_unsigned_field("endpoint", indexed=True, fast=True)
     builder.add_unsigned_field("changed_since", fast=True)
+    # 1 for a tool that the default scope holds, 0 for another one.
+    builder.add_unsigned_field("usual", indexed=True, fast=True)
     builder.add_text_field("name_key", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("prose", tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field("detail", tokenizer_name="whitespace", index_option="freq")
@@ -130,7 +136,23 @@ class TantivyReader:
             return [str(self._searcher.doc(address).get_first("word")) for _, address in hits]
 
     def candidates(self, weights: Mapping[str, float], scope: Scope, limit: int) -> list[Candidate]:
-        return self._search(_any_of(weights), scope, limit) if weights else []
+        if not weights:
+            return []
+        query = _any_of(weights)
+        if scope == _USUAL:
+            # The library passes over most tools that have a word, unless it has to check a condition.
+            usual, is_complete = self._usual_candidates(query, limit + SPARE)
+            if is_complete or len(usual) >= limit:
+                return usual[:limit]
+        return self._search(query, scope, limit)
+
+    def _usual_candidates(self, query: Query, limit: int) -> tuple[list[Candidate], bool]:
+        """Return those of the first tools that the default scope holds, and whether there are no more."""
+        with _reported("The search index cannot be read"):
+            hits = self._searcher.search(query, limit, count=False).hits
+            usual = self._searcher.fast_field_values("usual", [address for _, address in hits])
+            hits = [hit for hit, is_usual in zip(hits, usual, strict=True) if is_usual]
+        return self._read_tools(hits), len(usual) < limit
 
     def named(self, name_key: str, scope: Scope, limit: int) -> list[Candidate]:
         return self._search(_term("name_key", _cut(name_key)), scope, limit)
@@ -194,7 +216,10 @@ class TantivyReader:
     def _search(self, query: Query, scope: Scope, limit: int) -> list[Candidate]:
         with _reported("The search index cannot be read"):
             hits = self._searcher.search(_within(query, scope), limit, count=False).hits
-            tools = self._searcher.fast_field_values("tool", [address for _, address in hits])
+            return self._read_tools(hits)
+
+    def _read_tools(self, hits: list[Any]) -> list[Candidate]:
+        tools = self._searcher.fast_field_values("tool", [address for _, address in hits])
         return [
             Candidate(int(tool or 0), float(score), address)
             for tool, (score, address) in zip(tools, hits, strict=True)
@@ -220,6 +245,9 @@ def _within(query: Query, scope: Scope) -> Query:
 
 def _filters(scope: Scope) -> list[Query]:
     filters = []
+    is_usual = (scope.status, scope.kinds) == (_USUAL.status, _USUAL.kinds)
+    if is_usual:
+        filters.append(_term("usual", 1))
     if scope.endpoints is not None:
         filters.append(Query.term_set_query(SCHEMA, "endpoint", list(scope.endpoints)))
     if scope.among is not None:
@@ -236,13 +264,13 @@ def _filters(scope: Scope) -> list[Query]:
         for label, values in labels
         if values
     ]
-    if scope.status:
+    if scope.status and not is_usual:
         filters.append(_term("status", scope.status.value))
     if scope.changed_since is not None:
         filters.append(
             Query.range_query(SCHEMA, "changed_since", FieldType.Unsigned, lower_bound=scope.changed_since)
         )
-    if scope.kinds:
+    if scope.kinds and not is_usual:
         filters.append(Query.term_set_query(SCHEMA, "item_kind", [kind.value for kind in scope.kinds]))
     if scope.version:
         filters.append(_term("version", _cut(scope.version)))
@@ -379,6 +407,10 @@ class TantivyWriter:
             temporary.write_text(name)
             temporary.replace(pointer)
         self._remove_generations(except_for=name)
+        # Indexes of other releases. One that runs beside this release, or comes back, builds its own again.
+        for other in self._root.parent.glob("tantivy-*"):
+            if other != self._root:
+                shutil.rmtree(other, ignore_errors=True)
 
     def _remove_generations(self, *, except_for: str) -> None:
         for directory in self._root.iterdir():
@@ -400,6 +432,7 @@ def _tool_document(document: Document) -> tantivy.Document:
     tool_document.add_unsigned("tool", document.tool)
     tool_document.add_unsigned("endpoint", document.endpoint)
     tool_document.add_unsigned("changed_since", document.changed_at)
+    tool_document.add_unsigned("usual", int(document.labels.items() >= _USUAL_LABELS.items()))
     tool_document.add_text("name_key", _cut(document.name_key))
     terms = document.prose_terms.items()
     tool_document.add_text(

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from catalog import search
 from catalog.models import Tool
+from catalog.models.tools import ToolStatus
 from catalog.search import Query, index, listing
 from catalog.search.engines import IndexUnusableError, current_engine, tantivy_index
 from catalog.search.scope import Scope
@@ -85,6 +86,34 @@ def test_tools_of_a_removed_endpoint_leave_the_index():
     tools = set(Tool.objects.values_list("pk", flat=True))
     indexed = current_engine().open().candidates({"here": 1.0, "goe": 1.0, "stay": 1.0}, Scope(), 10)
     assert {document.tool for document in indexed} == tools - {goes.pk} == {stays.pk}
+
+
+def test_an_index_of_another_release_is_removed_once_the_own_one_can_be_read():
+    old = Path(settings.SEARCH_DIRECTORY) / "tantivy-1"
+    old.mkdir(parents=True)
+    (old / "current").write_text("0")
+    make_tool(make_signature("lookup"))
+    search.index_pending()
+    assert not old.exists()
+    assert find_names("lookup") == ["lookup"]
+
+
+@pytest.mark.parametrize("spare", [0, 2, 100])
+@pytest.mark.parametrize("limit", [1, 3, 50])
+def test_tools_outside_of_the_usual_scope_take_no_place_among_the_candidates(monkeypatch, spare, limit):
+    monkeypatch.setattr(tantivy_index, "SPARE", spare)
+    endpoint = make_endpoint()
+    for number in range(12):
+        words = "albatross " * (12 - number)
+        status = ToolStatus.ACTIVE if number % 3 == 2 else ToolStatus.WITHDRAWN
+        make_tool(make_signature(f"tool_{number}", description=words), endpoint=endpoint, status=status)
+    search.index_pending()
+    reader = current_engine().open()
+    found = reader.candidates({"albatross": 1.0}, Scope(), limit)
+    # A condition that all tools fulfil is checked for each of them.
+    among_all = Scope(endpoints=[endpoint.pk])
+    assert found == reader.candidates({"albatross": 1.0}, among_all, limit)
+    assert len(found) == min(limit, 4)
 
 
 def test_the_tools_of_a_renamed_vendor_are_indexed_again():
