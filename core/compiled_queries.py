@@ -7,9 +7,10 @@ docs/decisions/0038-compiled-queries.md gives the reasons.
 
 import copy
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from operator import itemgetter
+from typing import Any, Generic, TypeVar, cast
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import (
@@ -24,7 +25,12 @@ from django.db.models import (
 )
 from django.db.models.base import ModelState
 from django.db.models.expressions import RawSQL
-from django.db.models.query import ModelIterable, RelatedPopulator
+from django.db.models.query import (
+    FlatValuesListIterable,
+    ModelIterable,
+    RelatedPopulator,
+    ValuesListIterable,
+)
 from django.utils.functional import cached_property
 
 from core.prepared_statements import Rows, run_prepared
@@ -72,57 +78,135 @@ def build_instance(
     return instance
 
 
+# For a column: its name, and Django's functions that turn the database's value into that of the field.
+_Converters = Sequence[tuple[str, Sequence[Callable[..., Any]], Any]]
+
+
+class _ObjectReader:
+    """Builds the objects of one model out of rows, which share those with the same primary key.
+
+    positions: of the object's columns in a row; names: of its attributes, in the same order.
+    """
+
+    def __init__(
+        self, model: type[Model], names: Sequence[str], positions: Sequence[int], converters: Any, alias: str
+    ) -> None:
+        self._model, self._names, self._alias = model, names, alias
+        start, end = positions[0], positions[-1] + 1
+        is_slice = list(positions) == list(range(start, end))
+        self._take = itemgetter(slice(start, end)) if is_slice else itemgetter(*positions)
+        self._converters: _Converters = [
+            (name, *converters[position])
+            for name, position in zip(names, positions, strict=True)
+            if position in converters
+        ]
+
+    def build(self, row: Sequence[Any], connection: Any) -> Model:
+        instance = build_instance(self._model, self._names, self._take(row), self._alias)
+        values = vars(instance)
+        for name, functions, expression in self._converters:
+            value = values[name]
+            for convert in functions:
+                value = convert(value, expression, connection)
+            values[name] = value
+        return instance
+
+
+class _Relation:
+    """Builds the related objects of a query's rows, and relates each to the object that it is read with."""
+
+    def __init__(self, populator: Any, columns: int, converters: Any, alias: str) -> None:
+        numbers = range(columns)
+        reorder = populator.reorder_for_init
+        positions = reorder(numbers) if reorder else numbers[populator.cols_start : populator.cols_end]
+        self._reader = _ObjectReader(
+            populator.model_cls, populator.init_list, list(positions), converters, alias
+        )
+        self._pk_position = positions[populator.pk_idx]
+        self._relate, self._relate_back = populator.local_setter, populator.remote_setter
+        self._below = [_Relation(below, columns, converters, alias) for below in populator.related_populators]
+
+    def relate(
+        self, row: Sequence[Any], source: Model, shared: dict[tuple[int, object], Model], connection: Any
+    ) -> None:
+        pk = row[self._pk_position]
+        if pk is None:
+            self._relate(source, None)
+            return
+        related = shared.get((id(self), pk))
+        if related is None:
+            shared[id(self), pk] = related = self._reader.build(row, connection)
+            for below in self._below:
+                below.relate(row, related, shared, connection)
+            self._relate(source, related)
+            self._relate_back(related, source)
+        else:
+            self._relate(source, related)
+
+
 class _RowReader:
     """Builds the objects of a query, whose columns are always the same.
 
-    Rows with the same related object share it: 40 tools of one vendor have one object for the vendor.
+    Rows with the same related object share it: 40 tools of one vendor have one object for the vendor, whose
+    values are converted once.
     """
 
     def __init__(self, compiler: Any, alias: str) -> None:
         select, described = compiler.select, compiler.klass_info
+        converters = compiler.get_converters([column for column, *_ in select[: compiler.col_count]])
         columns = described["select_fields"]
-        self._model, self._columns = described["model"], slice(columns[0], columns[-1] + 1)
-        self._names = [column[0].target.attname for column in select[self._columns]]
-        self._alias, self._annotations = alias, compiler.annotation_col_map or {}
+        positions = range(columns[0], columns[-1] + 1)
+        names = [select[position][0].target.attname for position in positions]
+        self._reader = _ObjectReader(described["model"], names, positions, converters, alias)
         self._relations = [
-            RelatedPopulator(related, select, alias)  # type: ignore[call-arg] # stubs of a newer Django
+            _Relation(RelatedPopulator(related, select, alias), len(select), converters, alias)  # type: ignore[call-arg] # stubs of a newer Django
             for related in described.get("related_klass_infos", [])
         ]
+        self._annotations = [
+            (name, position, *converters.get(position, ((), None)))
+            for name, position in (compiler.annotation_col_map or {}).items()
+        ]
 
-    def read(self, rows: Iterable[Sequence[Any]]) -> list[Any]:
+    def read(self, rows: Rows, connection: Any) -> list[Any]:
+        """Return the objects. rows: the values as the database sent them."""
         shared: dict[tuple[int, object], Model] = {}
         objects = []
         for row in rows:
-            instance = build_instance(self._model, self._names, row[self._columns], self._alias)
+            instance = self._reader.build(row, connection)
             for relation in self._relations:
-                self._relate(relation, row, instance, shared)
-            for name, column in self._annotations.items():
-                setattr(instance, name, row[column])
+                relation.relate(row, instance, shared, connection)
+            for name, position, functions, expression in self._annotations:
+                value = row[position]
+                for convert in functions:
+                    value = convert(value, expression, connection)
+                setattr(instance, name, value)
             objects.append(instance)
         return objects
 
-    def _relate(
-        self,
-        relation: RelatedPopulator,
-        row: Sequence[Any],
-        source: Model,
-        shared: dict[tuple[int, object], Model],
-    ) -> None:
-        reorder = relation.reorder_for_init
-        values = reorder(row) if reorder else row[relation.cols_start : relation.cols_end]
-        key = id(relation), values[relation.pk_idx]
-        if key[1] is None:
-            relation.local_setter(source, None)
-        elif key in shared:
-            relation.local_setter(source, shared[key])
-        else:
-            shared[key] = related = build_instance(
-                relation.model_cls, relation.init_list, values, self._alias
-            )
-            for below in relation.related_populators:
-                self._relate(below, row, related, shared)
-            relation.local_setter(source, related)
-            relation.remote_setter(related, source)
+
+class _TupleReader:
+    """Returns the rows of `values_list`, or with `is_flat` the values of its only column."""
+
+    def __init__(self, compiler: Any, *, is_flat: bool) -> None:
+        columns = [column for column, *_ in compiler.select[: compiler.col_count]]
+        self._converters = list(compiler.get_converters(columns).items())
+        # A query may also select what it sorts by.
+        self._width, self._is_cut = compiler.col_count, compiler.has_extra_select
+        self._is_flat = is_flat
+
+    def read(self, rows: Rows, connection: Any) -> list[Any]:
+        if self._is_cut:
+            rows = [row[: self._width] for row in rows]
+        if self._converters:
+            rows = [self._convert(row, connection) for row in rows]
+        return [row[0] for row in rows] if self._is_flat else rows
+
+    def _convert(self, row: Sequence[Any], connection: Any) -> tuple[Any, ...]:
+        values = list(row)
+        for position, (functions, expression) in self._converters:
+            for convert in functions:
+                values[position] = convert(values[position], expression, connection)
+        return tuple(values)
 
 
 class CompiledQuery(Generic[Row]):
@@ -141,7 +225,13 @@ class CompiledQuery(Generic[Row]):
 
     def rows(self, **values: object) -> list[Row]:
         compiled = self._compiled
-        return compiled.fetch(compiled.compiler_for(compiled.parameters(values)))
+        parameters = compiled.parameters(values)
+        return compiled.read(self._run(compiled.sql, parameters), parameters)
+
+    def _run(self, sql: str, parameters: Sequence[object]) -> Rows:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, cast(Any, parameters))
+            return cast(Rows, cursor.fetchall())
 
 
 class PreparedQuery(CompiledQuery[Row]):
@@ -151,14 +241,8 @@ class PreparedQuery(CompiledQuery[Row]):
     each run promises to be cheaper.
     """
 
-    def rows(self, **values: object) -> list[Row]:
-        compiled = self._compiled
-        parameters = compiled.parameters(values)
-        rows = run_prepared(compiled.sql, parameters)
-        compiler = compiled.compiler_for(parameters)
-        # `execute_sql` returns chunks of rows.
-        compiler.execute_sql = lambda *_, **__: [rows]
-        return compiled.fetch(compiler)
+    def _run(self, sql: str, parameters: Sequence[object]) -> Rows:
+        return run_prepared(sql, parameters)
 
 
 class PreparedQueryByKeys(Generic[Row]):
@@ -184,32 +268,29 @@ class _Compiled:
         self._queryset = queryset
         self._compiler = queryset.query.get_compiler(queryset.db)
         self.sql, self._params = self._compiler.as_sql()
-        self._converters: Any = None
-        is_plain = not (queryset._known_related_objects or queryset._prefetch_related_lookups)  # type: ignore[attr-defined]
-        has_objects = is_plain and queryset._iterable_class is ModelIterable
-        self._reader = _RowReader(self._compiler, queryset.db) if has_objects else None
+        self._reader: _RowReader | _TupleReader | None = None
+        iterable: Any = queryset._iterable_class
+        if queryset._known_related_objects or queryset._prefetch_related_lookups:  # type: ignore[attr-defined]
+            return
+        if iterable is ModelIterable:
+            self._reader = _RowReader(self._compiler, queryset.db)
+        elif iterable in (ValuesListIterable, FlatValuesListIterable):
+            self._reader = _TupleReader(self._compiler, is_flat=iterable is FlatValuesListIterable)
 
     def parameters(self, values: Mapping[str, object]) -> list[Any]:
         return [values[p.name] if isinstance(p, NamedValue) else p for p in self._params]
 
-    def compiler_for(self, parameters: Sequence[Any]) -> Any:
+    def read(self, rows: Rows, parameters: Sequence[Any]) -> list[Any]:
+        """Return what the queryset returns for these rows of the database."""
         # A connection belongs to one thread. Threads only read the other attributes of the compiler.
-        compiler: Any = copy.copy(self._compiler)
-        compiler.connection = connections[self._queryset.db]
-        compiler.get_converters = self._known_converters
-        compiler.as_sql = lambda *_, **__: (self.sql, tuple(parameters))
-        return compiler
-
-    def _known_converters(self, expressions: Any) -> Any:
-        # The columns never change, so their converters do not either.
-        if self._converters is None:
-            self._converters = self._compiler.get_converters(expressions)
-        return self._converters
-
-    def fetch(self, compiler: Any) -> list[Any]:
+        own_connection = connections[self._queryset.db]
         if self._reader:
-            rows = compiler.results_iter(compiler.execute_sql())
-            return self._reader.read(rows)
+            return self._reader.read(rows, own_connection)
+        compiler: Any = copy.copy(self._compiler)
+        compiler.connection = own_connection
+        compiler.as_sql = lambda *_, **__: (self.sql, tuple(parameters))
+        # `execute_sql` returns chunks of rows.
+        compiler.execute_sql = lambda *_, **__: [[row[: compiler.col_count] for row in rows]]
         queryset = self._queryset.all()
         queryset.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
         return list(queryset)

@@ -20,7 +20,7 @@ from catalog.rules.policy import Stop
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
 from catalog.tools.versions import about_version, notify_moved, predecessor, stopping
-from core.compiled_queries import CompiledQuery, PreparedQuery, is_any_of, named_keys
+from core.compiled_queries import PreparedQuery, is_any_of, named_keys
 
 # A finding that stops a version: the tool, the digest, the version and the state.
 Stopping = tuple[int, str, int | None, str]
@@ -101,7 +101,7 @@ def _rows_of_tools(findings: QuerySet[Finding]) -> QuerySet[Finding, Stopping]:
     return rows.values_list("tool_id", "subject", "version_id", "state")
 
 
-_REFUSING_PINS: CompiledQuery[Stopping] = CompiledQuery(
+_REFUSING_PINS: PreparedQuery[Stopping] = PreparedQuery(
     lambda: _rows_of_tools(Finding.objects.refusing_pins())
 )
 _STOPPING: PreparedQuery[Stopping] = PreparedQuery(lambda: _rows_of_tools(Finding.objects.stopping()))
@@ -129,7 +129,7 @@ def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
     return findings
 
 
-_OPEN_FINDINGS: CompiledQuery[Finding] = CompiledQuery(
+_OPEN_FINDINGS: PreparedQuery[Finding] = PreparedQuery(
     lambda: Finding.objects.filter(is_any_of("catalog_finding.tool_id", "tools"), state=FindingState.OPEN)
 )
 

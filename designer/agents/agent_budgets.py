@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from core.compiled_queries import CompiledQuery, named_keys
+from core.compiled_queries import PreparedQuery, named_keys
 from core.errors import invalid
 from designer.agents.agents import lock_agent
 from designer.models import Agent, TokenLimit
@@ -24,7 +24,7 @@ def limits_of(agents: Collection[Agent]) -> dict[int, TokenLimit]:
     return {row.agent_id: row for row in _LIMITS.rows(agents=[agent.pk for agent in agents])}
 
 
-_LIMITS: CompiledQuery[TokenLimit] = CompiledQuery(
+_LIMITS: PreparedQuery[TokenLimit] = PreparedQuery(
     lambda: TokenLimit.objects.filter(agent__in=named_keys("agents"))
 )
 

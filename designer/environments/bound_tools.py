@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import protocols
 from catalog.models import Activity, ActivityVersion, ToolVersion
 from catalog.models.tools import ItemKind
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import PreparedQuery, named_value
 from core.errors import DomainError
 from core.prepared_statements import run_prepared
 from designer.agents import agents
@@ -147,7 +147,7 @@ def default_place(agent: int) -> CallEnvironment | None:
     return next((CallEnvironment(*row) for row in _DEFAULT_PLACES.rows(agent=agent)), None)
 
 
-_DEFAULT_PLACES: CompiledQuery[tuple[int, str, bool]] = CompiledQuery(
+_DEFAULT_PLACES: PreparedQuery[tuple[int, str, bool]] = PreparedQuery(
     lambda: Environment.objects.filter(agent=named_value("agent"), is_default=True).values_list(
         "pk", "name", "is_default"
     )

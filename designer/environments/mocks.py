@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 
 from catalog.models import Activity, ActivityVersion, Call
 from catalog.rules.sensitive_values import restore
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import PreparedQuery, is_any_of
 from core.errors import DomainError, invalid
 from designer.agents import agents
 from designer.environments import bound_tools, environments
@@ -306,7 +306,7 @@ def names(agent: Agent) -> dict[int, str]:
     return {tool: name for owner, tool, name in sorted(rows, key=lambda row: row[0] == agent.pk)}
 
 
-_TOOL_NAMES: CompiledQuery[tuple[int, int, str]] = CompiledQuery(
+_TOOL_NAMES: PreparedQuery[tuple[int, int, str]] = PreparedQuery(
     lambda: (
         Pin.objects.live()
         .of_tools()

@@ -8,7 +8,7 @@ from django.db.models import F
 from catalog.models import ToolVersion
 from catalog.rules import diff
 from catalog.rules.diff import Change
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import PreparedQuery, is_any_of
 from core.outbound.errors import printable
 from core.translatable import Wording
 from core.translatable import mark as _
@@ -79,7 +79,7 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
     return issues
 
 
-_MOVED_REFERENCES: CompiledQuery[tuple[int, int, int]] = CompiledQuery(
+_MOVED_REFERENCES: PreparedQuery[tuple[int, int, int]] = PreparedQuery(
     lambda: (
         ProcedureReference.objects.filter(
             is_any_of("designer_procedurereference.procedure_id", "procedures"), pin__removed_at=None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import PreparedQuery, named_value
 from core.content_cache import ContentCache
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
@@ -55,7 +55,7 @@ def check_agent(
     return check_texts(agent, user, texts, names, pins)
 
 
-_STORED_TEXTS: CompiledQuery[tuple[int, str]] = CompiledQuery(
+_STORED_TEXTS: PreparedQuery[tuple[int, str]] = PreparedQuery(
     lambda: Procedure.objects.live().filter(agent=named_value("agent")).values_list("pk", "text")
 )
 

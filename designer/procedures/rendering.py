@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import PreparedQuery, is_any_of
 from designer.agents import transfers
 from designer.exports.document import ReleasedProcedure, ReleasedReference
 from designer.models import Agent, Pin, Procedure, Transfer
@@ -50,11 +50,11 @@ def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
     }
 
 
-_PROCEDURES: CompiledQuery[Procedure] = CompiledQuery(
+_PROCEDURES: PreparedQuery[Procedure] = PreparedQuery(
     lambda: Procedure.objects.live().filter(is_any_of("designer_procedure.agent_id", "agents"))
 )
 # Removed pins that procedures name.
-_REMOVED_PINS: CompiledQuery[Pin] = CompiledQuery(
+_REMOVED_PINS: PreparedQuery[Pin] = PreparedQuery(
     lambda: (
         Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents"))
         .exclude(removed_at=None)

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from catalog.notifications import outbox
-from core.compiled_queries import CompiledQuery, PreparedQuery, named_value
+from core.compiled_queries import PreparedQuery, named_value
 from core.errors import DomainError, invalid
 from designer.agents.agents import lock_agent
 from designer.models import Agent, Channel, ChannelMove, Release, Retirement
@@ -66,7 +66,7 @@ def states(agent: Agent) -> list[ChannelState]:
     return [live, *states_by_name.values()]
 
 
-_CHANNELS: CompiledQuery[Channel] = CompiledQuery(
+_CHANNELS: PreparedQuery[Channel] = PreparedQuery(
     lambda: (
         Channel.objects.filter(agent=named_value("agent"))
         .exclude(release=None)
@@ -93,7 +93,7 @@ def newest_release(agent: Agent) -> Release | None:
     return next(iter(_NEWEST.rows(agent=agent.pk)), None)
 
 
-_NEWEST: CompiledQuery[Release] = CompiledQuery(
+_NEWEST: PreparedQuery[Release] = PreparedQuery(
     lambda: Release.objects.filter(agent=named_value("agent")).order_by("-number")[:1]
 )
 

@@ -8,7 +8,7 @@ from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from catalog.rules import diff as signature_diff
-from core.compiled_queries import CompiledQuery, is_any_of
+from core.compiled_queries import PreparedQuery, is_any_of
 from core.page_addresses import address_of
 from core.translatable import Wording, join_sentences
 from core.translatable import mark as _
@@ -263,7 +263,7 @@ def _check_procedures(
         yield Check(code="procedures", severity="ok", message=message)
 
 
-_SIGNATURES: CompiledQuery[tuple[int, int, str]] = CompiledQuery(
+_SIGNATURES: PreparedQuery[tuple[int, int, str]] = PreparedQuery(
     lambda: ToolVersion.objects.filter(
         is_any_of("catalog_toolversion.tool_id", "tools"),
         is_any_of("catalog_toolversion.ordinal", "ordinals"),

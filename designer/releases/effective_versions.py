@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 
-from core.compiled_queries import CompiledQuery, named_value
+from core.compiled_queries import PreparedQuery, named_value
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Agent, EffectiveVersion, Release
@@ -135,10 +135,10 @@ def _find_unread(agent: int, after: int) -> tuple[list[int], int]:
     return [pk for (pk,) in _UNREAD.rows(agent=agent, number=number, after=after)], newest
 
 
-_VERSIONS: CompiledQuery[EffectiveVersion] = CompiledQuery(
+_VERSIONS: PreparedQuery[EffectiveVersion] = PreparedQuery(
     lambda: EffectiveVersion.objects.filter(agent=named_value("agent")).order_by("pk")
 )
-_NEWEST: CompiledQuery[tuple[int, int]] = CompiledQuery(
+_NEWEST: PreparedQuery[tuple[int, int]] = PreparedQuery(
     lambda: (
         EffectiveVersion.objects.filter(agent=named_value("agent"))
         .values("agent")
@@ -146,7 +146,7 @@ _NEWEST: CompiledQuery[tuple[int, int]] = CompiledQuery(
         .order_by()
     )
 )
-_UNREAD: CompiledQuery[tuple[int]] = CompiledQuery(
+_UNREAD: PreparedQuery[tuple[int]] = PreparedQuery(
     lambda: (
         Release.objects.filter(
             agent=named_value("agent"), number__gt=named_value("number"), pk__gt=named_value("after")

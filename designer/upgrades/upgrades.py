@@ -11,7 +11,7 @@ from catalog.models import Tool, ToolVersion
 from catalog.review import holds
 from catalog.rules import diff
 from catalog.tools import versions
-from core.compiled_queries import CompiledQuery, PreparedQueryByKeys, is_any_of
+from core.compiled_queries import PreparedQuery, PreparedQueryByKeys, is_any_of
 from core.errors import DomainError
 from core.translatable import Wording, join_sentences, mark
 from designer.agents import agent_vendors, agents
@@ -294,7 +294,7 @@ def _add_broken_lines(upgrade_list: Sequence[Upgrade], signatures: Mapping[int, 
             )
 
 
-_REFERENCES: CompiledQuery[tuple[int, int]] = CompiledQuery(
+_REFERENCES: PreparedQuery[tuple[int, int]] = PreparedQuery(
     lambda: (
         ProcedureReference.objects.filter(
             is_any_of("designer_procedurereference.pin_id", "pins"), procedure__removed_at=None
@@ -305,7 +305,7 @@ _REFERENCES: CompiledQuery[tuple[int, int]] = CompiledQuery(
 )
 
 
-_PROCEDURES: CompiledQuery[Procedure] = CompiledQuery(
+_PROCEDURES: PreparedQuery[Procedure] = PreparedQuery(
     lambda: Procedure.objects.filter(is_any_of("designer_procedure.id", "procedures")).only(
         "slug", "title", "text", "position"
     )

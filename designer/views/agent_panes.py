@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.token_estimate import tokens_of
 from core import numbered_pages
-from core.compiled_queries import CompiledQuery, PreparedQuery, named_value
+from core.compiled_queries import PreparedQuery, named_value
 from core.numbered_pages import NumberedPage
 from designer.agents import agent_vendors, transfers
 from designer.agents.agent_vendors import AllowedVendors
@@ -42,12 +42,12 @@ _PINS: PreparedQuery[Pin] = PreparedQuery(
         )
     )
 )
-_CHILDREN: CompiledQuery[Agent] = CompiledQuery(
+_CHILDREN: PreparedQuery[Agent] = PreparedQuery(
     lambda: (
         Agent.objects.live().filter(parent=named_value("parent")).select_related("transfer").order_by("name")
     )
 )
-_PROCEDURES: CompiledQuery[Procedure] = CompiledQuery(
+_PROCEDURES: PreparedQuery[Procedure] = PreparedQuery(
     lambda: Procedure.objects.live().filter(agent=named_value("agent")).defer("text")
 )
 

@@ -2,15 +2,15 @@ from threading import Thread
 
 import pytest
 from django.db import connection
-from django.db.models import Count
+from django.db.models import Count, F
 from django.db.models.sql.compiler import SQLCompiler
 
-from core.compiled_queries import CompiledQuery, PreparedQueryByKeys, named_keys, named_value
+from core.compiled_queries import CompiledQuery, PreparedQuery, PreparedQueryByKeys, named_keys, named_value
 from designer.models import Agent, Pin
 from people import teams
 from people.models import Role, User
 from people.permissions import QueryByRole
-from tests.factories import make_agent, make_pin, make_user
+from tests.factories import make_agent, make_pin, make_tool, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,9 @@ def test_it_reads_what_its_queryset_reads(django_assert_num_queries):
 def test_rows_share_the_object_that_they_relate_to():
     agent = make_agent()
     pins = [make_pin(agent=agent) for _ in range(2)]
-    first, second = CompiledQuery(Pin.objects.select_related("agent", "tuning", "tool__endpoint")).rows()
+    # By key: pins are sorted by name, and "tool_102" comes before "tool_99".
+    rows = Pin.objects.select_related("agent", "tuning", "tool__endpoint").order_by("pk")
+    first, second = CompiledQuery(rows).rows()
 
     assert [first.agent, first.tool] == [agent, pins[0].tool]
     assert first.agent is second.agent
@@ -83,6 +85,27 @@ def test_a_prepared_query_of_one_key_stops_planning():
             "WHERE statement LIKE '%FROM \"designer_pin\" WHERE%agent_id = $1::bigint%'"
         )
         assert cursor.fetchall() == [(5, True)]
+
+
+def test_lists_of_values_are_those_of_the_queryset():
+    tool = make_tool()
+    for queryset in (
+        Pin.objects.values_list("name", "retry"),
+        Pin.objects.values_list("retry", flat=True),
+        Pin.objects.order_by("agent__name", "pk").values_list("agent_id").distinct(),
+        Pin.objects.values("retry", "name"),
+        Pin.objects.values_list("name", named=True),
+        Pin.objects.order_by("agent__name", "pk").distinct(),
+    ):
+        for pin in (None, make_pin(tool=tool, retry={"attempts": 2})):
+            assert pin is None or len(queryset.all()) > 0
+            assert CompiledQuery(queryset).rows() == PreparedQuery(queryset).rows() == list(queryset.all())
+
+
+def test_an_annotation_is_converted():
+    pin = make_pin(retry={"attempts": 2})
+    [row] = PreparedQuery(Pin.objects.select_related("tool").annotate(kept=F("retry"))).rows()
+    assert (row.kept, row.retry, row.tool) == ({"attempts": 2}, {"attempts": 2}, pin.tool)
 
 
 def test_a_value_that_is_missing_is_an_error():
