@@ -122,16 +122,17 @@ def comparison_url(before: ToolVersion, after: ToolVersion) -> str:
 
 
 @register.filter
-def folded(changes: Sequence[Change], key: object) -> list[ReadableChange]:
+def folded(changes: Sequence[Change], key: object) -> NumberedPage[ReadableChange]:
     """Return the gravest change, which stands for all until they are loaded."""
     if not changes:
-        return []
+        return page_of([])
     more = ""
     if count := len(changes) - 1:
         template = ngettext("{count} more change.", "{count} more changes.", count)
         more = f" {template.format(count=number_format(count, force_grouping=True))}"
     first = read_change(min(changes, key=lambda change: EFFECT_ORDER.index(change.effect)))
-    return [ReadableChange(sentence=f"{translate(first.sentence)}{more}", effect=first.effect, key=str(key))]
+    sentence = f"{translate(first.sentence)}{more}"
+    return page_of([ReadableChange(sentence=sentence, effect=first.effect, key=str(key))])
 
 
 @register.simple_tag

@@ -53,8 +53,8 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
         moved[pin_id, version_id].append(procedure_id)
     if not moved:
         return {}
-    versions = ToolVersion.objects.filter(pk__in={version for _pin, version in moved})
-    signatures = {pk: read_stored(text) for pk, text in versions.values_list("pk", "signature")}
+    versions = _SIGNATURES.rows(versions=list({version for _pin, version in moved}))
+    signatures = {pk: read_stored(text) for pk, text in versions}
     pins_by_id = {pin.pk: pin for pin in pins}
     issues: defaultdict[int, list[Issue]] = defaultdict(list)
     for (key, version), procedures in moved.items():
@@ -89,5 +89,12 @@ _MOVED_REFERENCES: PreparedQuery[tuple[int, int, int]] = PreparedQuery(
         .order_by("pin", "version", "procedure")
         .values_list("pin", "version", "procedure")
         .distinct()
+    )
+)
+_SIGNATURES: PreparedQuery[tuple[int, str]] = PreparedQuery(
+    lambda: (
+        ToolVersion.objects.filter(is_any_of("catalog_toolversion.id", "versions"))
+        .order_by()
+        .values_list("pk", "signature")
     )
 )

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from core import display_names, slugs
+from core.compiled_queries import PreparedQuery, is_any_of, named_value
 from core.errors import DomainError
 from designer.agents import agents
 from designer.agents.agents import lock_agent
@@ -250,12 +251,19 @@ def pins_made_for(draft: ProcedureDraft) -> QuerySet[Pin]:
 def procedures_with_drafts(procedures: Iterable[Procedure], user: User) -> set[int]:
     """Return the procedures of these with a draft of the user that differs from the saved text. One query."""
     rows = {row.pk: row for row in procedures}
-    drafts = ProcedureDraft.objects.filter(user=user, procedure__in=rows) if rows else ()
-    return {
-        draft.procedure_id
-        for draft in drafts
-        if (draft.title, draft.text) != (rows[draft.procedure_id].title, rows[draft.procedure_id].text)
-    }
+    drafts = _DRAFT_TEXTS.rows(user=user.pk, procedures=list(rows)) if rows else ()
+    return {pk for pk, title, text in drafts if (title, text) != (rows[pk].title, rows[pk].text)}
+
+
+_DRAFT_TEXTS: PreparedQuery[tuple[int, str, str]] = PreparedQuery(
+    lambda: (
+        ProcedureDraft.objects.filter(
+            is_any_of("designer_proceduredraft.procedure_id", "procedures"), user=named_value("user")
+        )
+        .order_by()
+        .values_list("procedure_id", "title", "text")
+    )
+)
 
 
 @transaction.atomic

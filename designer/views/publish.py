@@ -74,6 +74,9 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "changes": release_changes.changes_page(
             request, ReleaseComparison(review.old, review.draft, review.changes, bindings)
         ),
+        # A name that a template does not find takes longer than an empty one.
+        "details_url": "",
+        "hides_effects": False,
         "says": _describe_changes(review),
         "tree": released_tree(review.draft) if review.draft.agents else [],
         "checks": _rows(review.checks),

@@ -59,6 +59,10 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
         "agent": agent,
         "upgrades": upgrade_list,
         "page": page,
+        "selected": selected,
+        # A name that a template does not find takes longer than an empty one.
+        "details_url": "",
+        "hides_effects": False,
         "is_short": sum(len(row.comparison.changes) for row in page) <= MAX_OPEN_CHANGES,
         "safe": [row for row in upgrade_list if row.is_safe],
         "refused": [row for row in upgrade_list if row.refusal],
