@@ -21,6 +21,8 @@ class NumberedPage(Generic[Row]):
     first: the number of the first row of this page, from 1. total: rows of all pages.
 
     name: of the query parameter for the first row of a page.
+
+    first_before: the first row of the page before, 0 if there is none; None if all pages have equal sizes.
     """
 
     rows: Sequence[Row]
@@ -28,6 +30,7 @@ class NumberedPage(Generic[Row]):
     total: int
     size: int = PAGE_SIZE
     name: str = "changes"
+    first_before: int | None = None
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -37,7 +40,14 @@ class NumberedPage(Generic[Row]):
 
     def with_rows(self, rows: Sequence[Other]) -> "NumberedPage[Other]":
         """Return the same page with other rows, such as these as a template needs them."""
-        return NumberedPage(rows=rows, first=self.first, total=self.total, size=self.size, name=self.name)
+        return NumberedPage(
+            rows=rows,
+            first=self.first,
+            total=self.total,
+            size=self.size,
+            name=self.name,
+            first_before=self.first_before,
+        )
 
     @property
     def is_part(self) -> bool:
@@ -50,6 +60,8 @@ class NumberedPage(Generic[Row]):
     @property
     def previous(self) -> int:
         """Return the first row of the page before; 0 if there is none."""
+        if self.first_before is not None:
+            return self.first_before
         return max(self.first - self.size, 1) if self.first > 1 else 0
 
     @property
@@ -65,12 +77,17 @@ def page_of(
     rows: Sequence[Row], number: str = "", *, size: int = PAGE_SIZE, name: str = "changes"
 ) -> NumberedPage[Row]:
     """Return the page with the row of this number, which a user may have typed; else the first page."""
-    row = int(number) if number.isdecimal() and len(number) <= MAX_DIGITS else 1
-    row = max(1, min(row, len(rows)))
+    row = read_number(number, len(rows))
     first = row - (row - 1) % size
     return NumberedPage(
         rows=rows[first - 1 : first - 1 + size], first=first, total=len(rows), size=size, name=name
     )
+
+
+def read_number(number: str, total: int) -> int:
+    """Return the number of a row, which a user may have typed; 1 if it is none."""
+    row = int(number) if number.isdecimal() and len(number) <= MAX_DIGITS else 1
+    return max(1, min(row, total))
 
 
 def rows_with_text(rows: Sequence[Row], text: str, row_text: Callable[[Row], str]) -> list[Row]:

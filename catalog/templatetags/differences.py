@@ -18,7 +18,7 @@ from catalog.rules.diff import EFFECTS as EFFECT_ORDER
 from catalog.rules.diff import Change, SignatureDifference
 from catalog.rules.readable_diff import read_change
 from catalog.rules.word_diff import Pieces
-from catalog.templatetags.display import breakable, effect_word, shown, signed, status, tone
+from catalog.templatetags.display import breakable, effect_word, shown, signed, status, text_within, tone
 from core.numbered_pages import NumberedPage, page_of
 from core.page_addresses import address_of
 from core.readable_changes import ReadableChange, outline
@@ -206,9 +206,17 @@ def raw_text(value: Any) -> SafeString:
 
 
 @register.simple_tag
-def marked_words(pieces: Pieces) -> SafeString:
-    """Render a text with its differing words marked."""
-    return _joined(pieces, "mark")
+def marked_words(pieces: Pieces, max_bytes: int = 4_000) -> SafeString:
+    """Render the beginning of a text with its differing words marked."""
+    fitting, free_bytes = [], max_bytes
+    for text, is_marked in pieces:
+        beginning = text_within(text, free_bytes)
+        fitting.append((beginning if beginning == text else f"{beginning}…", is_marked))
+        if beginning != text:
+            break
+        free_bytes -= len(shown(text).encode()) + (len("<mark></mark>") if is_marked else 0)
+        free_bytes = max(free_bytes, 0)
+    return _joined(fitting, "mark")
 
 
 def _joined(pieces: Pieces, mark: str) -> SafeString:

@@ -224,6 +224,29 @@ def shown(text: object) -> SafeString:
     return mark_safe("".join([*pieces, _escaped(text[end:])]))  # noqa: S308 - every piece is escaped above
 
 
+@register.filter
+def shown_within(text: str, max_bytes: int) -> SafeString:
+    """Return as much of a text as takes at most `max_bytes` of a page, as `shown` does."""
+    beginning = text_within(text, max_bytes)
+    return mark_safe(f"{shown(beginning)}{'' if beginning == text else '…'}")  # noqa: S308 - `shown` escapes it
+
+
+def text_within(text: str, max_bytes: int) -> str:
+    """Return as much of a text as takes at most `max_bytes` of a page."""
+    beginning = text[:max_bytes]
+    if len(shown(beginning).encode()) <= max_bytes:
+        return beginning
+    # Escapes and chips take several times as much as their characters.
+    low, high = 0, len(beginning)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if len(shown(text[:middle]).encode()) > max_bytes:
+            high = middle
+        else:
+            low = middle
+    return text[:low]
+
+
 _WORD = re.compile(r"[^\W_]+")
 
 

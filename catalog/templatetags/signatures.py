@@ -12,14 +12,16 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from catalog.templatetags.display import shown
+from catalog.templatetags.display import shown, shown_within
 from core.readable_changes import is_structure, outline
 from protocols.signature import Annotations, Parameter
 
 register = template.Library()
 
-# Characters of all schemas on one page, and of one among many. Another page has the vendor's whole document.
-MAX_SOURCES, MIN_SOURCE = 60_000, 500
+# Bytes of all schemas on one page, and of one among many. Another page has the vendor's whole document.
+MAX_SOURCES, MIN_SOURCE = 8_000, 300
+# Bytes of a default value in a row, and of the schema at a field.
+MAX_DEFAULT, MAX_DOCUMENT = 300, 1_500
 
 CLAIMS = {
     "destructive": (gettext_lazy("Danger"), gettext_lazy("May destroy"), gettext_lazy("Does not destroy")),
@@ -47,7 +49,7 @@ def default_value(parameter: Parameter) -> SafeString | str:
     value = parameter.default
     if value is msgspec.UNSET:
         return ""
-    return shown(outline(value) if is_structure(value) else _as_json(value))
+    return shown_within(outline(value) if is_structure(value) else _as_json(value), MAX_DEFAULT)
 
 
 @register.filter
@@ -104,8 +106,13 @@ def pretty_json(value: Any) -> SafeString:
 @register.filter
 def schema_source(schema: Any, parameters: Sequence[Any]) -> SafeString:
     """Return the schema of one of the parameters of a page, truncated if all schemas would be too long."""
-    source, longest = _as_json(schema, indent=2), max(MIN_SOURCE, MAX_SOURCES // len(parameters))
-    return shown(source if len(source) <= longest else f"{source[:longest]}\n…")
+    return shown_within(_as_json(schema, indent=2), max(MIN_SOURCE, MAX_SOURCES // len(parameters)))
+
+
+@register.filter
+def schema_document(schema: Any) -> SafeString:
+    """Return the beginning of the schema of a field."""
+    return shown_within(_as_json(schema, indent=2), MAX_DOCUMENT)
 
 
 def _as_json(value: Any, indent: int | None = None) -> str:

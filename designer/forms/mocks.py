@@ -13,6 +13,8 @@ from execution.activities.mocks.situations import KINDS
 from people.forms import OperationForm, form_field
 from protocols.signature import Signature
 
+# Bytes of the choices of one field on a page, and of the markup of a choice.
+MAX_CHOICE_BYTES, CHOICE_BYTES = 1_500, 35
 IS: dict[str, type[Assertion]] = {str(row.__struct_config__.tag): row for row in ASSERTIONS}
 
 
@@ -70,16 +72,29 @@ class SituationForm(OperationForm):
             self.fields[name] = field
         if kind == "interrupt":
             self.fields["message"] = forms.CharField(label=_("Question"), max_length=500, required=False)
-        names = [(row.name, row.name) for row in signature.inputs]
-        self.fields["input"] = forms.ChoiceField(
-            label=_("For"), required=False, choices=[("", _("every call")), *names]
-        )
+        self.input_names = [row.name for row in signature.inputs]
+        self.fields["input"] = self._input_field()
         self.fields["like"] = forms.CharField(
             label=_("whose value is"),
             required=False,
             max_length=200,
             help_text=_("* matches any characters. Only with an input."),
         )
+
+    def _input_field(self) -> forms.Field:
+        label = _("For")
+        # Each kind of situation repeats the choices.
+        if sum(2 * len(name.encode()) + CHOICE_BYTES for name in self.input_names) > MAX_CHOICE_BYTES:
+            help_text = _("The name of an input. Empty: every call.")
+            return forms.CharField(label=label, required=False, help_text=help_text)
+        names = [(name, name) for name in self.input_names]
+        return forms.ChoiceField(label=label, required=False, choices=[("", _("every call")), *names])
+
+    def clean_input(self) -> str:
+        name: str = self.cleaned_data["input"]
+        if name and name not in self.input_names:
+            raise forms.ValidationError(_("The tool has no input with this name."))
+        return name
 
     def situation(self) -> dict[str, Any]:
         """Return the situation to store, once the form is valid."""

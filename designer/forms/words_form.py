@@ -4,8 +4,9 @@ Each field starts with the effective text, so that an empty field is an error an
 text.
 """
 
+import html
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from msgspec import UNSET
 
 from catalog.models import ToolVersion
 from catalog.rules.sensitive_values import MASK
+from core import fitted_pages
 from core.errors import DomainError
 from designer.pins.tunings import MAX_TITLE_LENGTH
 from designer.signatures import model_names
@@ -26,11 +28,15 @@ from people.audit.edit_conflicts import Difference, LateEditError
 from people.forms import OperationForm
 from protocols.signature import AllowedValue, Parameter
 
-# Django accepts this many fields in a form, a few of them used otherwise. Values come last: the values of an
-# input that do not fit are tuned over REST.
-MAX_FIELDS = 900
-# Each value takes two of the form's fields.
-MAX_VALUES = 100
+# Bytes of a page for inputs, for outputs, and for the values of one input. The other inputs and outputs have
+# pages of their own; the other values are tuned over REST.
+MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, MAX_VALUE_BYTES = 14_000, 4_600, 7_000
+# Bytes of the markup of one row, and of the label of a choice.
+INPUT_BYTES, OUTPUT_BYTES, VALUE_BYTES, CHOICE_BYTES = 2_300, 1_500, 800, 40
+# A longer text is tuned over REST. The page repeats it for the button that restores it.
+MAX_TEXT_BYTES = 4_000
+# Bytes of all choices of one field. Otherwise the value is entered.
+MAX_CHOICE_BYTES = 3_000
 EFFECT_WORDS = {
     "read_only": (
         EFFECTS["read_only"],
@@ -76,11 +82,15 @@ class ValueRow:
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """One input or output. `effective_description`: the text that a model reads."""
+    """One input or output.
+
+    effective_description: the text that a model reads; `members` has none that is too long for a page.
+    """
 
     parameter: Parameter
     members: dict[str, TextLayers]
     values: list[ValueRow]
+    effective_description: str = ""
     more_values: int = 0
 
     @property
@@ -91,10 +101,6 @@ class ParameterRow:
     @property
     def is_hidden(self) -> bool:
         return bool(self.members["hidden"].field.value())
-
-    @property
-    def effective_description(self) -> str:
-        return str(self.members["description"].field.value() or "")
 
     @property
     def is_faulty(self) -> bool:
@@ -108,12 +114,20 @@ class WordsForm(OperationForm):
     words, below: as people see them; a masked preset that is sent back stands for the stored one.
 
     below: the tuned texts for all agents, if this form edits those of one agent.
+    pages: the numbers of the first input and of the first output that the form shows, as a user may have
+    typed them. Texts of the others stay.
     """
 
     version = forms.IntegerField(widget=forms.HiddenInput)
 
     def __init__(
-        self, *args: Any, version: ToolVersion, words: Words, below: Words | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        version: ToolVersion,
+        words: Words,
+        below: Words | None = None,
+        pages: Mapping[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         self.signature = version.decoded()
         self.ordinal = version.ordinal
@@ -123,8 +137,28 @@ class WordsForm(OperationForm):
         self.own = members(words)
         self.is_of_an_agent = below is not None
         self.inputs = {parameter.name: parameter for parameter in self.signature.inputs}
-        self.paths = dict(self._named_paths())
         effective = self.inherited | self.own
+        self._effective_texts = effective
+        numbers = pages or {}
+        self.inputs_page = fitted_pages.fitted_page_of(
+            list(enumerate(self.signature.inputs)),
+            str(numbers.get("inputs", "")),
+            count_bytes=lambda row: (
+                INPUT_BYTES
+                + self._count_text_bytes(row[1], "parameters")
+                + min(MAX_VALUE_BYTES, sum(map(_count_value_bytes, row[1].allowed_values)))
+            ),
+            max_bytes=MAX_INPUT_BYTES,
+            name="inputs",
+        )
+        self.outputs_page = fitted_pages.fitted_page_of(
+            list(enumerate(self.signature.outputs)),
+            str(numbers.get("outputs", "")),
+            count_bytes=lambda row: OUTPUT_BYTES + self._count_text_bytes(row[1], "outputs"),
+            max_bytes=MAX_OUTPUT_BYTES,
+            name="outputs",
+        )
+        self.paths = dict(self._named_paths())
         initial = {name: self._field_value(path, effective[path]) for name, path in self.paths.items()}
         super().__init__(*args, initial={"version": version.ordinal, **initial}, **kwargs)
         for name, path in self.paths.items():
@@ -136,25 +170,40 @@ class WordsForm(OperationForm):
         yield "description", ("description",)
         for effect in EFFECTS:
             yield f"effect-{effect}", ("effects", effect)
-        count = 2 + len(EFFECTS)
-        # Four fields per input; outputs and values share the rest.
-        max_inputs = (MAX_FIELDS - count) // 4
-        for index, parameter in enumerate(self.signature.inputs[:max_inputs]):
+        for index, parameter in self.inputs_page:
             for kind in ("description", "name", "hidden", "preset"):
-                count += 1
-                yield f"{kind}-{index}", ("parameters", parameter.name, kind)
-        for index, output in enumerate(self.signature.outputs[: (MAX_FIELDS - count) // 2]):
+                path: Path = ("parameters", parameter.name, kind)
+                if self._fits(path):
+                    yield f"{kind}-{index}", path
+        for index, output in self.outputs_page:
             for kind in ("description", "hidden"):
-                count += 1
-                yield f"output-{kind}-{index}", ("outputs", output.name, kind)
-        for index, parameter in enumerate(self.signature.inputs[:max_inputs]):
-            for value_index, value in enumerate(parameter.allowed_values[:MAX_VALUES]):
-                if count + 2 > MAX_FIELDS:
-                    return
-                count += 2
+                path = ("outputs", output.name, kind)
+                if self._fits(path):
+                    yield f"output-{kind}-{index}", path
+        yield from self._paths_of_values()
+
+    def _paths_of_values(self) -> Iterator[tuple[str, Path]]:
+        for index, parameter in self.inputs_page:
+            value_bytes = 0
+            for value_index, value in enumerate(parameter.allowed_values):
+                value_bytes += _count_value_bytes(value)
+                if value_bytes > MAX_VALUE_BYTES:
+                    break
                 for kind in ("description", "hidden"):
                     path = ("parameters", parameter.name, "values", value.name, kind)
                     yield f"value-{kind}-{index}-{value_index}", path
+
+    def page_query(self) -> dict[str, str]:
+        """Return the query of the page with these inputs and outputs."""
+        pages = (self.inputs_page, self.outputs_page)
+        return {page.name: str(page.first) for page in pages if page.first > 1}
+
+    def _fits(self, path: Path) -> bool:
+        return path[-1] != "description" or _count_bytes(self._effective_texts[path]) <= MAX_TEXT_BYTES
+
+    def _count_text_bytes(self, parameter: Parameter, side: str) -> int:
+        length = _count_bytes(self._effective_texts[side, parameter.name, "description"])
+        return min(3 * length, 3 * MAX_TEXT_BYTES)
 
     def _field(self, path: Path, current_value: Any) -> forms.Field:
         kind, subject = path[-1], path[-2] if len(path) > 1 else ""
@@ -237,10 +286,7 @@ class WordsForm(OperationForm):
 
     def rows(self) -> list[ParameterRow]:
         parameter_rows = []
-        for index, parameter in enumerate(self.signature.inputs):
-            if f"name-{index}" not in self.paths:
-                break
-            kinds = ("description", "name", "hidden", "preset")
+        for index, parameter in self.inputs_page:
             values = [
                 ValueRow(
                     value,
@@ -253,8 +299,13 @@ class WordsForm(OperationForm):
             parameter_rows.append(
                 ParameterRow(
                     parameter,
-                    {kind: self.member(f"{kind}-{index}") for kind in kinds},
+                    {
+                        kind: self.member(f"{kind}-{index}")
+                        for kind in ("description", "name", "hidden", "preset")
+                        if f"{kind}-{index}" in self.paths
+                    },
                     values,
+                    self._description_of(f"description-{index}", ("parameters", parameter.name)),
                     len(parameter.allowed_values) - len(values),
                 )
             )
@@ -264,12 +315,21 @@ class WordsForm(OperationForm):
         return [
             ParameterRow(
                 output,
-                {kind: self.member(f"output-{kind}-{index}") for kind in ("description", "hidden")},
+                {
+                    kind: self.member(f"output-{kind}-{index}")
+                    for kind in ("description", "hidden")
+                    if f"output-{kind}-{index}" in self.paths
+                },
                 [],
+                self._description_of(f"output-description-{index}", ("outputs", output.name)),
             )
-            for index, output in enumerate(self.signature.outputs)
-            if f"output-hidden-{index}" in self.paths
+            for index, output in self.outputs_page
         ]
+
+    def _description_of(self, name: str, path: Path) -> str:
+        # As it was entered, where the page has a field for it.
+        value = self[name].value() if name in self.paths else self._effective_texts[*path, "description"]
+        return str(value or "")
 
     @property
     def are_effects_tuned(self) -> bool:
@@ -358,6 +418,8 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
         offered = [(value.name, value.name) for value in parameter.allowed_values]
     else:
         return forms.CharField(strip=False, required=False, label=label)
+    if sum(_count_bytes(value) + CHOICE_BYTES for value, _ in offered) > MAX_CHOICE_BYTES:
+        return forms.CharField(strip=False, required=False, label=label)
     # A value from another version remains a choice.
     if now and now not in dict(offered):
         is_masked = now == MASK
@@ -372,6 +434,14 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
         label=label,
         error_messages={"invalid_choice": wrong},
     )
+
+
+def _count_bytes(text: str) -> int:
+    return len(html.escape(text).encode())
+
+
+def _count_value_bytes(value: AllowedValue) -> int:
+    return VALUE_BYTES + 4 * _count_bytes(value.name) + 2 * _count_bytes(value.description)
 
 
 def _value(parameter: Parameter, entered_text: str) -> Any:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, takewhile
 from typing import Any, Literal
 
 import msgspec
 from django.utils.translation import gettext as _
 
 from catalog.models.tools import ItemKind
+from catalog.templatetags.display import shown
 from catalog.token_estimate import estimate_tokens
 from core.errors import DomainError
 from core.invisible_characters import HIDDEN
@@ -29,8 +31,8 @@ TEXTS: dict[str, Format] = {
     format_.name: format_ for format_ in exports.FORMATS if format_.is_text and format_.places is not None
 }
 USUAL = exports.USUAL
-# Of one tool on a page.
-MAX_SHOWN_CHARACTERS = 100_000
+# Bytes of the text of one tool on a page, and of the markup of a part of it.
+MAX_SHOWN_BYTES, SPAN_BYTES = 6_000, 40
 
 
 @dataclass(frozen=True)
@@ -101,17 +103,18 @@ class ShownTool:
     def tokens(self) -> int:
         return estimate_tokens(self.text)
 
-    @property
+    @cached_property
     def spans_shown(self) -> list[Span]:
-        ends = accumulate(len(span.text) for span in self.spans)
+        ends = accumulate(len(shown(span.text).encode()) + SPAN_BYTES for span in self.spans)
         spans_with_ends = zip(self.spans, ends, strict=True)
-        return [span for span, end in spans_with_ends if end <= MAX_SHOWN_CHARACTERS]
+        fitting = takewhile(lambda pair: pair[1] <= MAX_SHOWN_BYTES, spans_with_ends)
+        return [span for span, _end in fitting]
 
     @property
     def exact(self) -> str:
-        """Return the text if a page displays some of its characters differently."""
+        """Return the text if a page displays all of it, and some of its characters differently."""
         text = self.text.decode()
-        return text if HIDDEN.search(text) else ""
+        return text if HIDDEN.search(text) and not self.is_cut else ""
 
     @property
     def is_cut(self) -> bool:

@@ -37,6 +37,8 @@ from people.permissions import person, requires, requires_post
 
 CALLS_SHOWN = 50
 ANSWERS_OFFERED = 10
+# Bytes of the fields of each of the three forms of a mock, and of all steps of a run.
+MAX_FORM_BYTES, MAX_STEPS_BYTES = 10_000, 20_000
 
 
 @requires(write=Role.DESIGNER)
@@ -142,6 +144,7 @@ class _MockForms:
             example,
             signature=any_inputs(signature),
             prefix="inputs",
+            max_bytes=MAX_FORM_BYTES,
             initial_values=call.arguments if call else {},
             marked_members=marks.inputs,
         )
@@ -149,6 +152,7 @@ class _MockForms:
             example,
             signature=signature,
             prefix="outputs",
+            max_bytes=MAX_FORM_BYTES,
             initial_values=call.decoded().outputs if call else {},
             marked_members=marks.outputs,
         )
@@ -157,6 +161,7 @@ class _MockForms:
             request.GET if "try" in request.GET else None,
             signature=signature,
             prefix="try",
+            max_bytes=MAX_FORM_BYTES,
             initial_values=_initial_arguments(request, mocked_tool.pin),
         )
         self.reply: MockReply | None = None
@@ -280,6 +285,7 @@ def _step_form(
         prefix=f"step-{step.number}",
         initial_values=step.arguments,
         marked_members=[*marks.inputs, *repeated],
+        max_bytes=MAX_STEPS_BYTES // len(rehearsal.steps),
     )
 
 

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -43,7 +44,7 @@ HISTORY_SHOWN = 20
 def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Edit a pin: the vendor's texts are at the left, the tuned texts at the right."""
     row = _pin(request, slug, pk)
-    form = _words_form(row, request.POST or None)
+    form = _words_form(row, request.POST or request.GET, is_bound=request.method == "POST")
     form.edits(tunings.facts(_tuning(row)))
     if request.method == "POST" and form.is_valid():
         with form.catch_errors():
@@ -51,14 +52,17 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             # The format that the page shows beside the form stays chosen.
             name = request.GET.get("format", "")
-            query = f"?format={name}" if name in shown_tools.TEXTS else ""
-            return redirect(f"{reverse('pin', args=[slug, row.pk])}{query}")
+            query = {"format": name} if name in shown_tools.TEXTS else {}
+            query |= form.page_query()
+            return redirect(f"{reverse('pin', args=[slug, row.pk])}{'?' if query else ''}{urlencode(query)}")
     return _pin_page(request, row, form)
 
 
-def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:
+def _words_form(row: Pin, data: QueryDict | None = None, *, is_bound: bool = False) -> WordsForm:
+    """Return the form of a pin's texts. data: what was sent, or the query that names its page."""
     return WordsForm(
-        data,
+        data if is_bound else None,
+        pages=data,
         version=row.version,
         below=tunings.shown_words(row, _tuning(row.tool)),
         words=tunings.shown_words(row, _tuning(row)),
@@ -147,7 +151,7 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     data = request.POST if request.method == "POST" else request.GET
     format_ = shown_tools.TEXTS.get(data.get("format", ""), shown_tools.USUAL)
-    form = _words_form(row, request.POST if request.method == "POST" else None)
+    form = _words_form(row, data, is_bound=request.method == "POST")
     tried = None
     if form.is_bound:
         with form.catch_errors():
@@ -166,7 +170,8 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         **_preview_context(form, shown_tools.shown_tool(row, format_, tried)),
     }
     answer = render(request, "designer/_shown.html", context)
-    answer["HX-Replace-Url"] = f"{reverse('pin', args=[slug, row.pk])}?format={format_.name}"
+    query = urlencode({"format": format_.name, **form.page_query()})
+    answer["HX-Replace-Url"] = f"{reverse('pin', args=[slug, row.pk])}?{query}"
     return answer
 
 

@@ -1,4 +1,6 @@
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 from django.contrib import messages
@@ -8,6 +10,7 @@ from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.html import escape
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 
@@ -17,6 +20,7 @@ from catalog.review import holds
 from catalog.rules import diff
 from catalog.rules.sensitive_values import has_mask, members_of
 from catalog.search.progress import progress_of
+from catalog.templatetags.display import shown_within
 from catalog.tools import definitions, effective_texts, sensitive_values, versions
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -42,6 +46,10 @@ VERSIONS_SHOWN = 100
 FINDINGS_SHOWN = 50
 ACTIVITIES_SHOWN = 10
 CHANGES_SHOWN = 5
+# Bytes of a vendor's document on a page.
+MAX_RAW_BYTES = 18_000
+# Bytes on a page for the members of one side that can be marked, and of the markup of one.
+MAX_SENSITIVE_BYTES, SENSITIVE_BYTES = 5_000, 220
 
 
 @requires(Role.VIEWER)
@@ -218,11 +226,24 @@ def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "version": version,
         "versions": version_words(visible_rows),
-        "listed_raw": pretty(listed_document.raw) if listed_document else "",
-        "raw": pretty(version.raw) if version else "",
+        "listed_raw": RawText.of(listed_document.raw) if listed_document else None,
+        "raw": RawText.of(version.raw) if version else None,
         "losses": version.losses() if version else [],
     }
     return render(request, "designer/tool_raw.html", {**context, **header(row)})
+
+
+@dataclass(frozen=True, slots=True)
+class RawText:
+    """A document with line breaks, as far as it fits on a page. is_cut: the page has only its beginning."""
+
+    text: str
+    is_cut: bool
+
+    @classmethod
+    def of(cls, document: str) -> "RawText":
+        rendered = shown_within(pretty(document), MAX_RAW_BYTES)
+        return cls(rendered, rendered.endswith("…"))
 
 
 def pretty(document: str) -> str:
@@ -236,7 +257,12 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     if row.current is None:
         return redirect("tool", row.pk)
     tuning = tunings.tuning_of(row)
-    form = WordsForm(request.POST or None, version=row.current, words=tunings.shown_words(row, tuning))
+    form = WordsForm(
+        request.POST or None,
+        pages=request.POST or request.GET,
+        version=row.current,
+        words=tunings.shown_words(row, tuning),
+    )
     form.edits(tunings.facts(tuning))
     if request.method == "POST" and form.is_valid():
         with form.catch_errors():
@@ -244,7 +270,8 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
             messages.success(
                 request, _("Saved. Agents that pin this tool use your text from their next release on.")
             )
-            return redirect("tool-tuning", row.pk)
+            query = urlencode(form.page_query())
+            return redirect(f"{reverse('tool-tuning', args=[row.pk])}{'?' if query else ''}{query}")
     history = tunings.history(row).select_related("actor")[:20]
     context = {
         "form": form,
@@ -303,8 +330,10 @@ def tool_tuning_settle(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("tool-tuning", row.pk)
 
 
-def _sensitive_members(row: Tool) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
-    """Return the members of each side, each with why it is proposed and whether it is marked."""
+def _sensitive_members(row: Tool) -> list[tuple[str, str, list[tuple[str, str, bool]], int]]:
+    """Return the members of each side, each with why it is proposed and whether it is marked, and how many
+    others do not fit on the page. Those are not marked.
+    """
     marks = sensitive_values.marks_of([row.pk]).get(row.pk, sensitive_values.NONE)
     signature = row.current.decoded() if row.current else None
     sides = [
@@ -317,7 +346,14 @@ def _sensitive_members(row: Tool) -> list[tuple[str, str, list[tuple[str, str, b
         # A mark outlives a version without its member.
         pointers = [*reasons, *(pointer for pointer in marked if pointer not in reasons)]
         members = [(pointer, reasons.get(pointer, ""), pointer in marked) for pointer in pointers]
-        rows.append((name, label, members))
+        fitting, free_bytes = set(marked), MAX_SENSITIVE_BYTES
+        for pointer, reason, _is_marked in sorted(members, key=lambda member: not member[1]):
+            free_bytes -= SENSITIVE_BYTES + 2 * len(escape(pointer).encode()) + len(escape(reason).encode())
+            if free_bytes < 0:
+                break
+            fitting.add(pointer)
+        listed = [member for member in members if member[0] in fitting]
+        rows.append((name, label, listed, len(members) - len(listed)))
     return rows
 
 

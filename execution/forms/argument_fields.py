@@ -1,5 +1,6 @@
 """The form fields of a signature's inputs, and the values that they submit."""
 
+import html
 import json
 import re
 from collections.abc import Mapping
@@ -11,8 +12,8 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from catalog.templatetags.display import grouped, shown
-from catalog.templatetags.signatures import limits
+from catalog.templatetags.display import grouped, shown, shown_within
+from catalog.templatetags.signatures import MAX_DOCUMENT, limits
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
 from core.schema import types
@@ -24,6 +25,10 @@ MAX_INPUT_LENGTH = 256 * 1024
 # A vendor's description may fill a page; the tool's own page shows all of it.
 MAX_HINT_LENGTH = 600
 MAX_LINE_LENGTH = 255  # characters of a one-line input
+# Bytes on a page: of the label of an input, of its hint, and of the markup of a field and of a
+# choice.
+MAX_LABEL_BYTES, MAX_HINT_BYTES = 300, 3_000
+FIELD_BYTES, CHOICE_BYTES = 500, 40
 OMITTED = object()
 FORMAT_HINTS = {
     "date": gettext_noop("A date, such as 2027-03-09."),
@@ -44,8 +49,8 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,400}")
 
 def make_field(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> forms.Field:
     facts: dict[str, Any] = {
-        "label": shown(parameter.name),
-        "help_text": shown(_hint(parameter)),
+        "label": shown_within(parameter.name, MAX_LABEL_BYTES),
+        "help_text": shown_within(_hint(parameter), MAX_HINT_BYTES),
         "required": False,
     }
     if parameter.type == "boolean" and parameter.required:
@@ -69,6 +74,22 @@ def make_field(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> fo
         rows.insert(0, ("", _("Choose one") if parameter.required else _("Leave it out")))
         return forms.CharField(widget=forms.Select(choices=rows), **facts)
     return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_widget(parameter), **facts)
+
+
+def count_field_bytes(parameter: Parameter, field: forms.Field) -> int:
+    """Return about how many bytes the field of an input takes on a page, with the vendor's default."""
+    choices: Any = getattr(field, "choices", None) or getattr(field.widget, "choices", ())
+    is_listed = isinstance(field, forms.MultipleChoiceField)
+    texts = [*(text for choice in choices for text in choice), str(initial_value(parameter, {}) or "")]
+    shape_bytes = MAX_DOCUMENT if parameter.type == "json" and not list_of_texts(parameter) else 0
+    return (
+        FIELD_BYTES
+        + 2 * len(str(field.label).encode())
+        + len(str(field.help_text).encode())
+        + sum(len(html.escape(str(text)).encode()) for text in texts)
+        + CHOICE_BYTES * len(choices) * (4 if is_listed else 1)
+        + shape_bytes
+    )
 
 
 @dataclass(frozen=True, slots=True)

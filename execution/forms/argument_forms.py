@@ -21,8 +21,10 @@ from core.schema import SchemaBoundsError, read_document, read_object
 from core.schema.subschemas import DEFINITIONS
 from execution.calls import results
 from execution.forms.argument_fields import (
+    FIELD_BYTES,
     MAX_INPUT_LENGTH,
     OMITTED,
+    count_field_bytes,
     initial_value,
     list_of_texts,
     make_field,
@@ -35,7 +37,11 @@ from protocols.calls.arguments import TOGETHER
 from protocols.signature import Parameter, Signature
 
 # Characters of definitions on one form. Inputs after these are shown without the definitions.
-MAX_DEFINITIONS_LENGTH = 100_000
+MAX_DEFINITIONS_LENGTH = 4_000
+# Bytes of all fields of one form. The other inputs are entered as JSON.
+MAX_FORM_BYTES = 20_000
+# Inputs that do not fit, before no other is tried.
+MAX_TOO_LARGE = 5
 JSON_FIELD = "json"
 SETTINGS_PREFIX = "configuration"
 
@@ -49,6 +55,7 @@ class ArgumentsForm(OperationForm):
     initial_values: a value that its field would submit in another form, such as "", starts as JSON.
     marked_members: pointers of sensitive members. They start as masks, and a returned mask means the value in
     `initial_values`.
+    max_bytes: of all fields on the page. Required inputs have fields first, and `more_count` have none.
     """
 
     def __init__(
@@ -57,16 +64,18 @@ class ArgumentsForm(OperationForm):
         signature: Signature,
         initial_values: Mapping[str, Any] | None = None,
         marked_members: Collection[str] = (),
+        max_bytes: int = MAX_FORM_BYTES,
         **kwargs: Any,
     ) -> None:
         self.signature = signature
         self.inputs = resolve_inputs(signature)
         self._stored_values = dict(initial_values or {}) if marked_members else None
         values: Mapping[str, Any] = mask(dict(initial_values or {}), marked_members)
-        initial = {_field(n): initial_value(p, values) for n, p in enumerate(self.inputs)}
+        shown_fields = self._make_fields(values, max_bytes)
+        initial = {_field(n): initial_value(self.inputs[n], values) for n in shown_fields}
         super().__init__(*args, initial=initial, **kwargs)
-        for n, parameter in enumerate(self.inputs):
-            self.fields[_field(n)] = make_field(parameter, values)
+        self.fields |= {_field(n): field for n, field in shown_fields.items()}
+        self.more_count = len(self.inputs) - len(shown_fields)
         self.fields[JSON_FIELD] = forms.CharField(
             required=False,
             strip=False,
@@ -77,6 +86,22 @@ class ArgumentsForm(OperationForm):
         )
         if values and not self._is_reproducible(values):
             self.initial[JSON_FIELD] = json.dumps(values, ensure_ascii=False, indent=2)
+
+    def _make_fields(self, values: Mapping[str, Any], max_bytes: int) -> dict[int, forms.Field]:
+        """Return the fields that fit on the page by the number of their input."""
+        made_fields: dict[int, forms.Field] = {}
+        free_bytes, too_large_count = max_bytes, 0
+        # The vendor's schema decides, and no value: a form that comes back has the fields that were shown.
+        for n in sorted(range(len(self.inputs)), key=lambda n: not self.inputs[n].required):
+            if free_bytes < 2 * FIELD_BYTES or too_large_count > MAX_TOO_LARGE:
+                break
+            field_bytes = count_field_bytes(self.inputs[n], make_field(self.inputs[n], {}))
+            if field_bytes <= free_bytes:
+                made_fields[n] = make_field(self.inputs[n], values)
+                free_bytes -= field_bytes
+            else:
+                too_large_count += 1
+        return dict(sorted(made_fields.items()))
 
     def _is_reproducible(self, expected: Mapping[str, Any]) -> bool:
         """Return whether the untouched fields, as a browser submits them, yield the initial values."""
@@ -102,6 +127,8 @@ class ArgumentsForm(OperationForm):
         definitions_length, shown_length = len(json.dumps(definitions)), 0
         rows: list[tuple[Parameter, BoundField, Any]] = []
         for n, (parameter, resolved) in enumerate(zip(self.signature.inputs, self.inputs, strict=True)):
+            if _field(n) not in self.fields:
+                continue
             is_json = parameter.type == "json" and not list_of_texts(resolved)
             schema = parameter.schema if is_json and isinstance(parameter.schema, dict) else None
             # Definitions may be larger than the schema itself, and each of 1,000 inputs may refer to them.
@@ -167,7 +194,11 @@ class ArgumentsForm(OperationForm):
             for name, reason in error.fields.items():
                 self.add_error(JSON_FIELD, _sentence(name, reason))
             return
-        field_names = {parameter.name: _field(n) for n, parameter in enumerate(self.signature.inputs)}
+        field_names = {
+            parameter.name: _field(n)
+            for n, parameter in enumerate(self.signature.inputs)
+            if _field(n) in self.fields
+        }
         for name, reason in error.fields.items():
             field_name = field_names.get(name)
             if field_name is None:

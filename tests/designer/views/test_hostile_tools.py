@@ -38,9 +38,27 @@ SCHEMAS = {
         },
     },
     "numbers": CASES["huge numbers"],
+    "names": {
+        "type": "object",
+        "properties": {f"<b>{n}&\"'" * 60: TEXT for n in range(900)},
+        "required": ["<b>0&\"'" * 60],
+    },
+    "texts": {
+        "type": "object",
+        "properties": {
+            f"p{n}": TEXT | {"description": "word \u202e" * 100, "default": "d" * 300} for n in range(600)
+        },
+    },
+    "values": {
+        "type": "object",
+        "properties": {f"p{n}": TEXT | {"enum": [f"value {m}" for m in range(5_000)]} for n in range(8)},
+    },
 }
+# Bytes of a page with any schema.
+MAX_PAGE_BYTES = 60_000
 PAGES = [
     "/tools/{tool}/",
+    "/tools/{tool}/?inputs=9&outputs=9",
     "/tools/{tool}/peek/",
     "/tools/{tool}/try/",
     "/tools/{tool}/versions/",
@@ -56,6 +74,7 @@ PAGES = [
     "{agent}rehearsals/",
     "{agent}read/",
     "{agent}pins/{pin}/",
+    "{agent}pins/{pin}/?inputs=8&outputs=8",
     "{agent}pins/{pin}/shown/",
     "{agent}pins/{pin}/preview/?ordinal=2",
     "{agent}mocks/{pin}/",
@@ -120,7 +139,14 @@ def test_each_page_and_address_is_answered(hostile, name):
     browser, api = signed_in_as(designer), APIClient()
     api.force_login(designer)
 
-    statuses = {page: browser.get(page.format(agent=f"/agents/{name}/", **rows[name])) for page in PAGES}
+    statuses = {
+        page: browser.get(
+            page.format(agent=f"/agents/{name}/", **rows[name]),
+            headers={"HX-Request": "true"} if "/peek/" in page else {},
+        )
+        for page in PAGES
+    }
+    pages = {page: len(reply.content) for page, reply in statuses.items()}
     statuses |= {
         address: api.get(f"/api/v1/{address.format(agent=f'agents/{name}/', **rows[name])}")
         for address in ADDRESSES
@@ -131,6 +157,7 @@ def test_each_page_and_address_is_answered(hostile, name):
     }
 
     assert {page: reply.status_code for page, reply in statuses.items() if reply.status_code >= 400} == {}
+    assert {page: length for page, length in pages.items() if length >= MAX_PAGE_BYTES} == {}
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
