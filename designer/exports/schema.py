@@ -325,10 +325,16 @@ def of_parameter(parameter: Parameter) -> dict[str, Any]:
     return schema
 
 
+# Keywords that may contain the texts of a schema; the only form of a union has those of the union.
+_WITH_TEXTS = frozenset(("title", "description", "anyOf", "oneOf"))
+
+
 def _with_tuned_texts(schema: Mapping[str, Any], parameter: Parameter) -> dict[str, Any]:
     """Return the vendor's schema with the tuned texts where they differ from the vendor's."""
     tuned_schema = dict(schema)
     tuned_texts = (parameter.title, parameter.description)
+    if not any(tuned_texts) and _WITH_TEXTS.isdisjoint(schema):
+        return tuned_schema  # such as a reference: neither side has a text
     for member, vendor_text, text in zip(
         ("title", "description"), json_schema.title_and_description(schema), tuned_texts, strict=True
     ):
