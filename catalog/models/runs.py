@@ -130,6 +130,7 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["endpoint", "-id"], name="run_by_endpoint"),
             models.Index(fields=["endpoint", "-id"], condition=WITH_CHANGES, name="run_with_changes"),
+            models.Index(fields=["-id"], condition=WITH_CHANGES, name="run_newest_with_changes"),
             models.Index(
                 fields=["inspected", "id"],
                 condition=models.Q(status="succeeded") & (models.Q(added__gt=0) | models.Q(changed__gt=0)),

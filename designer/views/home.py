@@ -5,7 +5,6 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -26,7 +25,6 @@ from people.permissions import any_user, person, requires, requires_post
 # One more than this is read, to know whether there are others.
 SHOWN = 5
 ANSWERS_SHOWN_FOR = timedelta(days=7)
-RUNS_SEARCHED = 500
 PIN_COLUMNS = ("name", "agent__slug", "agent__name")
 LISTS = ("endpoints", "findings", "vendor_requests", "reviewed", "behind", "gone", "agents")
 YEAR = 365 * 24 * 3600
@@ -64,11 +62,9 @@ def home(request: HttpRequest) -> HttpResponse:
 # Only the columns that the page shows: each of the others is read, decoded and thrown away.
 @cache
 def _lists_of_viewers() -> dict[str, CompiledQuery[Any]]:
-    # Most runs find nothing new, so the search for those that did stops after the latest ones.
-    latest = Run.objects.order_by("-pk").values("pk")[:RUNS_SEARCHED]
-    runs = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
+    runs = Run.objects.with_changes().order_by("-pk")
     endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name", "endpoint__vendor__slug")
-    run_columns = ("added", "changed", "withdrawn", "queued_at")
+    run_columns = ("added", "changed", "withdrawn", "returned", "rejected", "queued_at")
     # The user's requests that were answered in the last few days.
     answered = VendorRequest.objects.filter(
         asked_by=named_value("user"), answered_at__gt=Now() - ANSWERS_SHOWN_FOR

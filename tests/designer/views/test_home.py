@@ -143,6 +143,14 @@ def test_findings_wait_on_the_first_page_and_in_the_navigation(admin):
     assert "It drifted." in page_text
 
 
+def test_what_a_vendor_changed_stays_however_many_syncs_find_nothing(admin):
+    endpoint = make_endpoint()
+    changes = Run.objects.create(endpoint=endpoint, status="succeeded", returned=2)
+    Run.objects.bulk_create(Run(endpoint=endpoint, status="succeeded") for _ in range(600))
+    page = admin.get("/")
+    assert [run.pk for run in page.context["runs"]] == [changes.pk]
+
+
 def test_a_newer_version_of_a_pinned_tool_is_mentioned(admin, alice):
     tool = make_tool(name="forecast")
     pins.pin_tool(make_agent(name="Desk"), actor=alice, tool=tool)
