@@ -9,6 +9,7 @@ import html
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from urllib.parse import unquote_to_bytes
 
 MIN_SECRET_LENGTH = 8  # a shorter secret may occur in a reply by chance
 # Data with so many characters of a secret in a row counts as containing the secret.
@@ -20,9 +21,7 @@ _ASCII_ESCAPE = re.compile(rb"\\(?:u00|x|U000000)([2-7][0-9a-fA-F])")
 _ANY_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
 _PERCENT = re.compile(rb"%(?:25)*([0-9a-fA-F]{2})")
 _ENTITY = re.compile(rb"&(?:amp;)*(#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|[A-Za-z][A-Za-z0-9]{1,30};)")
-# The normal form of a text leaves out some of these.
-_DROPPED_MARKS = ("\\", "''")
-_ESCAPED_MARK = re.compile(rb"\\([\"'\\/])")
+_ESCAPED_MARK = re.compile(rb"\\(?:([\"'\\/])|u([0-9a-fA-F]{4}))")
 _CUT_ESCAPE = re.compile(rb"(?:\\+[uxU]?[0-9a-fA-F]{0,7}|%[0-9a-fA-F]{0,4}|&[#A-Za-z0-9;]{0,8})\Z")
 _MAX_ESCAPE_LENGTH = 12
 # Control characters become the letter of their escape, "+" becomes a blank, and backslashes are dropped.
@@ -94,7 +93,7 @@ class SecretScanner:
         self._normal: dict[bytes, None] = {}
         self._pattern = _ASCII_ESCAPE
         self._parts = PartFinder()
-        self._has_dropped_marks = False
+        self._looks_escaped = False
         self.add(secrets)
 
     def add(self, secrets: Sequence[str]) -> None:
@@ -102,9 +101,9 @@ class SecretScanner:
             if len(secret) < MIN_SECRET_LENGTH or secret in self._secrets:
                 continue
             self._secrets.add(secret)
-            self._has_dropped_marks |= any(mark in secret for mark in _DROPPED_MARKS)
             # A secret may come back plain, in base64 of a longer text, in hex, or reversed.
             raw = secret.encode()
+            self._looks_escaped |= len(normal(raw)) < len(raw)
             forms = list(
                 dict.fromkeys([secret, raw.hex(), raw.hex().upper(), secret[::-1], *_base64_cores(raw)])
             )
@@ -143,10 +142,10 @@ class SecretScanner:
         # A part may begin or end inside an apparent escape.
         if any(mark in text for mark in (b"%", b"&", b"\\")) and self._parts.is_in(text):
             return True
-        if not self._has_dropped_marks:
+        if not self._looks_escaped:
             return False
-        # The normal form of a part with such marks may be too short to be found.
-        texts = (text, unescaped, _ESCAPED_MARK.sub(rb"\1", unescaped))
+        # The normal form of a part that looks like escapes may be too short to be found.
+        texts = (text, unescaped, _ESCAPED_MARK.sub(_mark, unescaped), *_read_layers(text))
         return any(map(self._parts.is_in, texts))
 
     def struck_out(self, text: str) -> str:
@@ -200,6 +199,27 @@ def _character(match: re.Match[bytes]) -> bytes:
     # Surrogates are not joined to pairs; no secret contains one.
     code = int(next(filter(None, match.groups())), 16)
     return chr(code).encode(errors="replace") if code <= 0x10FFFF else b""
+
+
+def _read_layers(text: bytes) -> Iterator[bytes]:
+    """Yield the text without one, two and three layers of the escapes of JSON, of addresses and of HTML."""
+    for read_layer in (_read_json_layer, unquote_to_bytes, _read_html_layer):
+        layer = text
+        for _ in range(_ROUNDS):
+            layer = read_layer(layer)
+            yield layer
+
+
+def _read_json_layer(text: bytes) -> bytes:
+    return _ESCAPED_MARK.sub(_mark, text)
+
+
+def _mark(match: re.Match[bytes]) -> bytes:
+    return match[1] or chr(int(match[2], 16)).encode(errors="replace")
+
+
+def _read_html_layer(text: bytes) -> bytes:
+    return html.unescape(text.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def _base64_cores(raw: bytes) -> Iterator[str]:

@@ -80,7 +80,19 @@ def test_a_part_of_a_secret_is_found_wherever_it_stands_and_however_it_is_writte
     )
 
 
-@pytest.mark.parametrize("part", ["0000000000'\\", "00000\\000000", "\\'\"\\'\"\\'\"\\'\"", "00000''00000"])
+ODD_PARTS = [
+    *("0000000000'\\", "00000\\000000", "\\'\"\\'\"\\'\"\\'\"", "00000''00000"),
+    *(
+        "0\\x200\\x2000",
+        "\\x41\\x42\\x4\N{LATIN SMALL LETTER E WITH ACUTE}",
+        "%41%42%43%44",
+        "&#65;&#66;67",
+        "&lt;&gt;&lt;",
+    ),
+]
+
+
+@pytest.mark.parametrize("part", ODD_PARTS)
 @pytest.mark.parametrize("spelling", ["plain", "in JSON", "in HTML", "in an address"])
 def test_a_part_of_twelve_characters_is_found_although_some_of_them_are_marks(part, spelling):
     assert len(part) == MIN_PART_LENGTH
