@@ -28,9 +28,9 @@ from people.audit.edit_conflicts import Difference, LateEditError
 from people.forms import OperationForm
 from protocols.signature import AllowedValue, Parameter
 
-# Bytes of a page for inputs, for outputs, and for the values of one input. The other inputs and outputs have
-# pages of their own; the other values are tuned over REST.
-MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, MAX_VALUE_BYTES = 14_000, 4_600, 7_000
+# Bytes of a page for inputs, for outputs, and for the values of one input: 19 of 20 tools fit on one page.
+# The other inputs and outputs have pages of their own; the other values are tuned over REST.
+MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, MAX_VALUE_BYTES = 32_000, 11_000, 20_000
 # Bytes of the markup of one row, and of the label of a choice.
 INPUT_BYTES, OUTPUT_BYTES, VALUE_BYTES, CHOICE_BYTES = 2_300, 1_500, 800, 40
 # A longer text is tuned over REST. The page repeats it for the button that restores it.
