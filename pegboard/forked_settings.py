@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from celery import current_app
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import connections
 
 from pegboard.process_settings import process_settings
 
@@ -14,9 +14,10 @@ def read_again() -> None:
     """Give a forked process the settings of its own environment, before it connects to anything."""
     fresh = process_settings(os.environ)
     # Django's connections and this setting are one object.
-    settings.DATABASES[DEFAULT_DB_ALIAS].update(fresh.pop("DATABASES")[DEFAULT_DB_ALIAS])
-    with suppress(AttributeError):  # none was made
-        del connections[DEFAULT_DB_ALIAS]
+    for alias, database in fresh.pop("DATABASES").items():
+        settings.DATABASES[alias].update(database)
+        with suppress(AttributeError):  # none was made
+            del connections[alias]
     for name, value in fresh.items():
         setattr(settings, name, value)
     current_app.conf.broker_transport_options = fresh["CELERY_BROKER_TRANSPORT_OPTIONS"]

@@ -33,16 +33,22 @@ def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     database_url = environ.get("DATABASE_URL", "postgresql://127.0.0.1/pegboard")
     redis_url = environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
     check_redis_address(redis_url)
+    databases = {
+        alias: _database(
+            variable, address, serves_pages=serves_pages, shares_connections=bool(database_connections)
+        )
+        for alias, variable, address in (
+            ("default", "DATABASE_URL", database_url),
+            ("replica", "DATABASE_REPLICA_URL", environ.get("DATABASE_REPLICA_URL", "")),
+        )
+        if address
+    }
     return {
         "SERVES_PAGES": serves_pages,
         "QUERY_DEADLINE": 3.5 if serves_pages else None,
         "BROKER_TIMEOUT": 1.0 if serves_pages else None,
         "DATABASE_CONNECTIONS": database_connections,
-        "DATABASES": {
-            "default": _database(
-                database_url, serves_pages=serves_pages, shares_connections=bool(database_connections)
-            )
-        },
+        "DATABASES": databases,
         "CALLS_IN_A_PROCESS": int(environ.get("PEGBOARD_CALLS_IN_A_PROCESS", "64")),
         "CELERY_BROKER_TRANSPORT_OPTIONS": {
             "visibility_timeout": 3600,
@@ -56,12 +62,14 @@ def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _database(address: str, *, serves_pages: bool, shares_connections: bool) -> dict[str, object]:
+def _database(
+    variable: str, address: str, *, serves_pages: bool, shares_connections: bool
+) -> dict[str, object]:
     """Return the DATABASES entry for `postgresql://user:password@host:port/name?host=/socket/dir`.
 
     Several hosts, separated by commas, are tried in order, as in libpq.
     """
-    parts = parse_database_address("DATABASE_URL", address)
+    parts = parse_database_address(variable, address)
     limits = {
         "statement_timeout": "3s" if serves_pages else "60s",
         "lock_timeout": "2s" if serves_pages else "5s",

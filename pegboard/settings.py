@@ -184,6 +184,7 @@ _EVERY_REQUEST = [
 PROGRAM_MIDDLEWARE = [
     *_EVERY_REQUEST,
     "pegboard.web.middleware.DomainErrorMiddleware",
+    "pegboard.web.replica_reads.ReplicaReadsMiddleware",
 ]
 MIDDLEWARE = [
     *_EVERY_REQUEST,
@@ -202,6 +203,7 @@ MIDDLEWARE = [
     "designer.middleware.MovedAgentMiddleware",
     "designer.middleware.DeprecationMiddleware",
     "pegboard.web.middleware.DomainErrorMiddleware",
+    "pegboard.web.replica_reads.ReplicaReadsMiddleware",
 ]
 ROOT_URLCONF = "pegboard.urls"
 WSGI_APPLICATION = "pegboard.wsgi.application"

@@ -8,6 +8,7 @@ from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
+from core import replica_reads
 from core.compiled_queries import build_instance
 from core.prepared_statements import read_prepared
 from core.public_url import foreign_page_message, is_foreign_page
@@ -42,6 +43,8 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
             raise AuthenticationFailed("This is not an API key of Pegboard; was it cut off?", "malformed_key")
         return self.owner_by(ApiKey.digest_of(key), request)
 
+    # A key that was revoked is refused at once.
+    @replica_reads.on_primary()
     def owner_by(self, digest: str, request: HttpRequest | Request) -> tuple[User, ApiKey]:
         """Return the owner and the row of the key with this digest. Raises as `owner_of`."""
         key, now = self.find_key(digest, request), timezone.now()

@@ -93,7 +93,7 @@ os.register_at_fork(after_in_child=_pools.clear)
 class DatabaseWrapper(base.DatabaseWrapper):
     @property
     def _shared(self) -> Pool:
-        name = str(self.settings_dict["NAME"])
+        name = ":".join(str(self.settings_dict[part]) for part in ("HOST", "PORT", "NAME"))
         return _pools.get(name) or _pools.setdefault(name, Pool(settings.DATABASE_CONNECTIONS))
 
     def connect(self) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
+from core import replica_reads
 from designer.exports import document as release_document
 from designer.models import Release
 from designer.pins import masking
@@ -19,6 +20,7 @@ from people.models import AuditEntry, User
 INTERVAL = timedelta(hours=1)
 
 
+@replica_reads.on_primary()
 @transaction.atomic
 def record_preset_read(user: User, release: Release) -> None:
     """Record that the user reads this release, if it has sensitive presets."""

@@ -14,6 +14,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
+from core import replica_reads
 from core.compiled_queries import PreparedQuery, named_value
 from core.db_errors import outage
 from core.prepared_statements import run_prepared
@@ -48,6 +49,7 @@ def channel_in(name: str) -> str:
     return name if channels.NAME.fullmatch(name) else ""
 
 
+@replica_reads.on_primary()
 def record_read(key: ApiKey | None, release: Release, *, surface: str, name: str) -> None:
     """Record a read. `name`: how the release was requested. Reads in a browser session are not recorded."""
     if key is None:

@@ -21,6 +21,7 @@ WORKLOADS = ("web", "runtimes", "worker", "slow", "caller", "beat")
 # Variables of docker-compose.yml that contain secrets, and those that only the owner of the tables needs.
 SECRETS = {
     "DATABASE_URL": "postgresql://pegboard_app:canary-app@db/pegboard",
+    "DATABASE_REPLICA_URL": "postgresql://pegboard_app:canary-replica@replica/pegboard",
     "REDIS_URL": "redis://:canary-broker@broker:6379/0",
     "PEGBOARD_SECRET_KEY": "canary-signing-key",
     "PEGBOARD_KEYS": "k1:canary-encryption-key",

@@ -155,13 +155,13 @@ def test_labels_without_end_are_not_counted_for_ever(monkeypatch):
 
 
 @contextlib.contextmanager
-def web(environment: dict[str, str]) -> Iterator[str]:
-    """Two processes with four threads each."""
+def web(environment: dict[str, str], *, workers: int = 2) -> Iterator[str]:
+    """Yield the address of a web server, whose processes have four threads each."""
     port = free_port()
     command = [sys.executable, "-m", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"127.0.0.1:{port}"]
     process = subprocess.Popen(
         command,
-        env={**environment, "WEB_WORKERS": "2", "WEB_THREADS": "4"},
+        env={**environment, "WEB_WORKERS": str(workers), "WEB_THREADS": "4"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
