@@ -130,6 +130,20 @@ def _odd_rows(endpoint: Endpoint, addresses: list[str]) -> None:
     addresses += [f"/runs/{run.pk}/", f"/endpoints/{endpoint.pk}/"]
 
 
+def further_pages(page):
+    """Yield the query of each further page of inputs and outputs, of which each page links to the next."""
+    for side in ("inputs", "outputs"):
+        numbers = {1}
+        while numbers:
+            pattern = f"[?&]{side}=([0-9]+)"
+            hrefs = page.evaluate("[...document.querySelectorAll('main a')].map(link => link.search)")
+            following = {int(match[1]) for href in hrefs if (match := re.search(pattern, href))}
+            numbers = {number for number in following if number > max(numbers)}
+            if numbers:
+                numbers = {min(numbers)}
+                yield f"?{side}={min(numbers)}"
+
+
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
 def test_nothing_a_vendor_sends_does_anything_on_any_page(open_browser, live_server):
@@ -149,6 +163,10 @@ def test_nothing_a_vendor_sends_does_anything_on_any_page(open_browser, live_ser
         injected_by_address[address] = page.evaluate(INJECTED)
         if address in {f"/tools/{tool.pk}/" for tool in tools.values()}:
             text = flat(page.evaluate("document.body.textContent"))
+            for further in further_pages(page):
+                page.goto(f"{live_server.url}{address}{further}", wait_until="load")
+                injected_by_address[address] += page.evaluate(INJECTED)
+                text += flat(page.evaluate("document.body.textContent"))
             injected_by_address[address] += [
                 payload for payload in PAYLOADS if flat(text_as_shown(payload)) not in text
             ]

@@ -146,7 +146,7 @@ def test_a_vendor_without_numbers_has_versions_named_by_their_time(designer):
     make_agent(slug="desk")
     body = post(designer, PINS, {"tool": tool.pk, "ordinal": 2}).json()
     assert (body["version"], body["version_name"]) == ("", "22 November 2026, 14:05")
-    assert "version from 22 November 2026, 14:05" in text_of(designer.get(f"/tools/{tool.pk}/"))
+    assert "Version from 22 November 2026, 14:05" in text_of(designer.get(f"/tools/{tool.pk}/"))
 
 
 def test_an_entry_from_before_versions_had_names_says_that_it_holds_an_ordinal(designer, pin):
