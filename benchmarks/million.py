@@ -23,13 +23,13 @@ from django.test import Client
 from benchmarks import enumeration, pages, rows
 from benchmarks.frame import Figure, seconds
 from benchmarks.million_rows import TOOLS
-from benchmarks.search import misspell, names, p95, questions
+from benchmarks.search import p95, queries_by_kind, questions
 from benchmarks.train_ranker import make_vectors
 from catalog import search
 from catalog.meaning import client
 from catalog.meaning.messages import FindNearest
 from catalog.models import Endpoint
-from catalog.search import Query, candidates, index, meanings, stemming
+from catalog.search import candidates, index, meanings, stemming
 from catalog.search.candidates import Ranking
 from catalog.search.engines.contract import Candidate
 from catalog.search.job_words import shipped_job_words
@@ -72,14 +72,7 @@ def main() -> Iterator[Figure]:
 
 def search_figures(texts: list[str], dice: random.Random) -> Iterator[Figure]:
     floor = p95([partial(search_barely, text) for text in texts])
-    queries_by_kind = {
-        "questions": [Query(q=text) for text in texts],
-        "questions with a typo": [Query(q=misspell(text, dice)) for text in texts],
-        "names, half typed": [Query(q=name[: len(name) // 2 + 1]) for name in names()],
-        "questions to one vendor": [Query(q=text, vendor=("vendor-3",)) for text in texts],
-        "questions about one tag": [Query(q=text, tag=("billing",)) for text in texts],
-    }
-    for name, queries in queries_by_kind.items():
+    for name, queries in queries_by_kind(texts, dice).items():
         time = p95([partial(search.search, query) for query in queries])
         yield Figure(f"{name}, p95", time, "ms", target=MAX_SEARCH_MS, less_is_better=True)
         yield Figure(f"{name}, p95 beside the bare search", time, "ms", floor=floor)
@@ -116,8 +109,8 @@ def size(pattern: str) -> int:
 
 def recall(texts: Collection[str]) -> float:
     """Return how many of the best ten scores of all tools the search finds."""
-    found = [sum(score >= best[-1] for score in first) for first, best in map(both_scores, texts)]
-    return sum(found) / FIRST / len(found)
+    reached_counts = [sum(score >= best[-1] for score in first) for first, best in map(both_scores, texts)]
+    return sum(reached_counts) / FIRST / len(reached_counts)
 
 
 def both_scores(text: str) -> tuple[list[float], list[float]]:

@@ -4,8 +4,8 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 Row = TypeVar("Row")
 Other = TypeVar("Other")
@@ -40,14 +40,8 @@ class NumberedPage(Generic[Row]):
 
     def with_rows(self, rows: Sequence[Other]) -> "NumberedPage[Other]":
         """Return the same page with other rows, such as these as a template needs them."""
-        return NumberedPage(
-            rows=rows,
-            first=self.first,
-            total=self.total,
-            size=self.size,
-            name=self.name,
-            first_before=self.first_before,
-        )
+        same_page: NumberedPage[Any] = self
+        return replace(same_page, rows=rows)
 
     @property
     def is_part(self) -> bool:

@@ -38,7 +38,7 @@ class _Sample(NamedTuple):
 
 
 class _Process:
-    """What the threads of this process know of the servers."""
+    """The state of both servers, as the threads of this process last read it."""
 
     def __init__(self) -> None:
         self.paused_until = 0.0

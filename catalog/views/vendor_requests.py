@@ -27,15 +27,15 @@ def vendor_request_list(request: HttpRequest) -> HttpResponse:
     rows = VendorRequest.objects.select_related("asked_by", "answered_by", "endpoint__vendor")
     page = Keyset(rows.exclude(state="waiting"), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     waiting, find = list(rows.filter(state="waiting")), request.GET.get("find", "").strip()
-    shown = numbered_pages.rows_with_text(waiting, find, lambda row: f"{row.vendor_name} {row.url}")
+    matching = numbered_pages.rows_with_text(waiting, find, lambda row: f"{row.vendor_name} {row.url}")
     # A link to one request opens the page that has it.
-    linked = (number for number, row in enumerate(shown, 1) if str(row.pk) == request.GET.get("request"))
+    linked = (number for number, row in enumerate(matching, 1) if str(row.pk) == request.GET.get("request"))
     first = request.GET.get("requests", "") or str(next(linked, 1))
     context = {
         "waiting_count": len(waiting),
         "can_find": len(waiting) > numbered_pages.PAGE_SIZE,
         "find": find,
-        "waiting": numbered_pages.page_of(shown, first, name="requests"),
+        "waiting": numbered_pages.page_of(matching, first, name="requests"),
         "page": page,
     }
     return render(request, "catalog/vendor_requests.html", context)

@@ -20,7 +20,7 @@ from catalog.review import holds
 from catalog.rules import diff
 from catalog.rules.sensitive_values import has_mask, members_of
 from catalog.search.progress import progress_of
-from catalog.templatetags.display import shown_within
+from catalog.templatetags.display import shown_within, text_within
 from catalog.tools import definitions, effective_texts, sensitive_values, versions
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -226,8 +226,8 @@ def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "version": version,
         "versions": version_words(visible_rows),
-        "listed_raw": RawText.of(listed_document.raw) if listed_document else None,
-        "raw": RawText.of(version.raw) if version else None,
+        "listed_raw": read_raw(listed_document.raw) if listed_document else None,
+        "raw": read_raw(version.raw) if version else None,
         "losses": version.losses() if version else [],
     }
     return render(request, "designer/tool_raw.html", {**context, **header(row)})
@@ -240,10 +240,12 @@ class RawText:
     text: str
     is_cut: bool
 
-    @classmethod
-    def of(cls, document: str) -> "RawText":
-        rendered = shown_within(pretty(document), MAX_RAW_BYTES)
-        return cls(rendered, rendered.endswith("…"))
+
+def read_raw(document: str) -> RawText:
+    """Return the beginning of a document that fits on a page."""
+    text = pretty(document)
+    beginning = text_within(text, MAX_RAW_BYTES)
+    return RawText(shown_within(text, MAX_RAW_BYTES), is_cut=beginning != text)
 
 
 def pretty(document: str) -> str:

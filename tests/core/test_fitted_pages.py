@@ -21,10 +21,15 @@ def page(number, rows=ROWS, **options):
     ],
 )
 def test_each_page_has_as_many_rows_as_fit(number, rows, first, last, previous, following):
-    found = page(number)
-    assert [*found] == rows
-    assert (found.first, found.last, found.previous, found.next) == (first, last, previous, following)
-    assert (found.total, found.is_part, found.name) == (8, True, "inputs")
+    numbered_page = page(number)
+    assert [*numbered_page] == rows
+    assert (numbered_page.first, numbered_page.last, numbered_page.previous, numbered_page.next) == (
+        first,
+        last,
+        previous,
+        following,
+    )
+    assert (numbered_page.total, numbered_page.is_part, numbered_page.name) == (8, True, "inputs")
 
 
 def test_a_page_has_a_most_number_of_rows():
@@ -38,5 +43,10 @@ def test_rows_of_a_page_may_be_replaced():
 
 @pytest.mark.parametrize("rows", [[], [1, 2]])
 def test_a_list_that_fits_is_one_page(rows):
-    found = page("", rows)
-    assert ([*found], found.is_part, found.previous, found.next) == (rows, False, 0, 0)
+    numbered_page = page("", rows)
+    assert ([*numbered_page], numbered_page.is_part, numbered_page.previous, numbered_page.next) == (
+        rows,
+        False,
+        0,
+        0,
+    )

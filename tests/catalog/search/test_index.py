@@ -109,11 +109,11 @@ def test_tools_outside_of_the_usual_scope_take_no_place_among_the_candidates(mon
         make_tool(make_signature(f"tool_{number}", description=words), endpoint=endpoint, status=status)
     search.index_pending()
     reader = current_engine().open()
-    found = reader.candidates({"albatross": 1.0}, Scope(), limit)
+    candidates = reader.candidates({"albatross": 1.0}, Scope(), limit)
     # A condition that all tools fulfil is checked for each of them.
     among_all = Scope(endpoints=[endpoint.pk])
-    assert found == reader.candidates({"albatross": 1.0}, among_all, limit)
-    assert len(found) == min(limit, 4)
+    assert candidates == reader.candidates({"albatross": 1.0}, among_all, limit)
+    assert len(candidates) == min(limit, 4)
 
 
 def test_the_tools_of_a_renamed_vendor_are_indexed_again():
