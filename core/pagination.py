@@ -96,6 +96,21 @@ class Keyset(Generic[Row]):
             self._write(rows[0], backwards=True) if rows and has_previous else None,
         )
 
+    def page_with(self, row: Row, limit: int) -> Page[Row]:
+        """Return the first page if it contains the row, else the page that begins with it."""
+        page = self.page(None, limit)
+        if row not in page.rows:
+            sign, before = ("", "gt") if self.descending else ("-", "lt")
+            value = getattr(row, self.field)
+            is_before = Q(**{f"{self.field}__{before}": value}) | Q(
+                **{self.field: value, f"pk__{before}": row.pk}
+            )
+            order = (f"{sign}{self.field}", f"{sign}pk")
+            previous_row = self.queryset.filter(is_before).order_by(*order).first()
+            if previous_row is not None:
+                page = self.page(self._write(previous_row, backwards=False), limit)
+        return page
+
     def _value(self, name: str, text: str) -> Any:
         try:
             return self._column(name).to_python(text)

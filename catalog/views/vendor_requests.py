@@ -10,7 +10,7 @@ from catalog.models import VendorRequest
 from catalog.twins import already_connected
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import vendor_requests
-from catalog.views.asked import next_path
+from catalog.views.asked import next_path, number
 from core import numbered_pages
 from core.errors import DomainError
 from core.pagination import Keyset
@@ -25,12 +25,16 @@ PREVIEW = "preview"
 @requires(Role.VIEWER)
 def vendor_request_list(request: HttpRequest) -> HttpResponse:
     rows = VendorRequest.objects.select_related("asked_by", "answered_by", "endpoint__vendor")
-    page = Keyset(rows.exclude(state="waiting"), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
+    answered, cursor = rows.exclude(state="waiting"), request.GET.get("cursor")
     waiting, find = list(rows.filter(state="waiting")), request.GET.get("find", "").strip()
     matching = numbered_pages.rows_with_text(waiting, find, lambda row: f"{row.vendor_name} {row.url}")
     # A link to one request opens the page that has it.
-    linked = (number for number, row in enumerate(matching, 1) if str(row.pk) == request.GET.get("request"))
-    first = request.GET.get("requests", "") or str(next(linked, 1))
+    linked = number(request.GET.get("request", ""))
+    number_of_linked = next((place for place, row in enumerate(matching, 1) if row.pk == linked), 1)
+    first = request.GET.get("requests", "") or str(number_of_linked)
+    keyset = Keyset(answered, "-id")
+    linked_row = answered.filter(pk=linked).first() if linked and not cursor else None
+    page = keyset.page_with(linked_row, PAGE_SIZE) if linked_row else keyset.page(cursor, PAGE_SIZE)
     context = {
         "waiting_count": len(waiting),
         "can_find": len(waiting) > numbered_pages.PAGE_SIZE,

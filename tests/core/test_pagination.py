@@ -51,6 +51,18 @@ def test_row_that_goes_between_two_pages_shifts_nothing():
     assert Keyset(User.objects.all(), "name").page(first.next, 2).rows == users[2:]
 
 
+@pytest.mark.parametrize("order", ["name", "-name", "pk", "-pk"])
+def test_page_with_a_row_is_the_first_one_or_begins_with_it(order):
+    for name in ("a", "b", "b", "c", "d"):
+        make_user(name=name)
+    keyset = Keyset(User.objects.filter(name__in="abcd"), order)
+    rows = keyset.page(None, 9).rows
+    for number, row in enumerate(rows):
+        page = keyset.page_with(row, 2)
+        assert page.rows == (rows[:2] if number < 2 else rows[number : number + 2])
+        assert bool(page.previous) is (number >= 2)
+
+
 def test_cursor_fits_only_the_list_and_order_it_was_made_for():
     for _ in range(3):
         make_user()

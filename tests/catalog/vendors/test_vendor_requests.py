@@ -157,6 +157,9 @@ def test_the_path_of_a_request_opens_the_page_of_the_list_that_has_it(page):
     ]
     for row in made:
         assert f'id="request-{row.pk}"' in page.get(row.path).content.decode()
+    VendorRequest.objects.update(state="declined")
+    for row in made:
+        assert f'id="request-{row.pk}"' in page.get(row.path).content.decode()
 
 
 def test_connecting_the_address_answers_the_request(api, admin_api, bob):
