@@ -45,9 +45,9 @@ class RetryForm(OperationForm):
             ),
         )
         for name, (label, maximum) in _NUMBERS.items():
-            help_text = _("Empty: as set by each endpoint.")
+            help_text = _("Leave this empty to use the setting of each endpoint.")
             if name in inherited:
-                help_text = _("Empty: {setting}.").format(setting=inherited[name])
+                help_text = _("Leave this empty to use: {setting}.").format(setting=inherited[name])
             self.fields[name] = forms.IntegerField(
                 min_value=1,
                 max_value=maximum,

@@ -30,9 +30,9 @@ class Mode(models.TextChoices):
     """The way in which a call runs. `wait`: in the process that received it. The others run in a worker, for
     up to a day."""
 
-    WAIT = "wait", _("Waited for")
+    WAIT = "wait", _("While the caller waits")
     ASYNC = "async", _("In the background")
-    STREAM = "stream", _("Followed as it goes")
+    STREAM = "stream", _("Streamed")
 
 
 ACTIVE_CALLS = [CallStatus.QUEUED, CallStatus.RUNNING]

@@ -212,8 +212,8 @@ class Endpoint(models.Model):
         default="",
         db_default="",
         help_text=_(
-            "For a vendor with a certificate of a private authority, in PEM format. The endpoint then trusts "
-            "no other authority. Empty: the well-known authorities."
+            "For a vendor whose certificate a private authority issued, in PEM format. The endpoint then "
+            "trusts no other authority. If empty, it trusts the public authorities."
         ),
     )
     max_tools = models.PositiveIntegerField(

@@ -71,7 +71,7 @@ class NewAgentForm(AgentForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].required = False
-        self.fields["name"].help_text = _("Empty: the first words of the text.")
+        self.fields["name"].help_text = _("If empty, the first words of the text are used.")
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data

@@ -85,7 +85,7 @@ class SituationForm(OperationForm):
         label = _("For")
         # Each kind of situation repeats the choices.
         if sum(2 * len(name.encode()) + CHOICE_BYTES for name in self.input_names) > MAX_CHOICE_BYTES:
-            help_text = _("The name of an input. Empty: every call.")
+            help_text = _("The name of an input. Leave it empty for every call.")
             return forms.CharField(label=label, required=False, help_text=help_text)
         names = [(name, name) for name in self.input_names]
         return forms.ChoiceField(label=label, required=False, choices=[("", _("every call")), *names])
@@ -125,7 +125,7 @@ class AssertionForm(OperationForm):
             required=False,
             min_value=1,
             max_value=1000,
-            help_text=_("For “is called”. Empty: at least once."),
+            help_text=_("For “is called”. If empty, at least once."),
         )
 
     def clean(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Agent(models.Model):
     """An agent that a designer builds. A sub-agent has a parent, and belongs to its parent's team."""
 
     slug = models.SlugField(
-        _("Address"), max_length=slugs.MAX_LENGTH, help_text=_("Empty: created from the name.")
+        _("Address"), max_length=slugs.MAX_LENGTH, help_text=_("If empty, it is created from the name.")
     )
     name = models.CharField(_("Name"), max_length=MAX_NAME_LENGTH)
     description = models.TextField(
@@ -150,7 +150,9 @@ class Transfer(models.Model):
         _("When to transfer"),
         max_length=MAX_DESCRIPTION_LENGTH,
         blank=True,
-        help_text=_("The model reads this with the tools. Empty: the first sentence about the sub-agent."),
+        help_text=_(
+            "The model reads this with the tools. If empty, it reads the first sentence about the sub-agent."
+        ),
     )
     updated_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

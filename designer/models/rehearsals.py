@@ -103,7 +103,7 @@ class RehearsalPlan(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_SENTENCES)],
-        help_text=_("Empty: no minimum."),
+        help_text=_("Leave this empty for no minimum."),
     )
     on_flips = models.BooleanField(_("Also if a test fails that passed in the last release"), default=True)
     judge = models.CharField(_("Evaluation model"), max_length=20, default="built-in")

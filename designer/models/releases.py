@@ -76,7 +76,7 @@ class Retirement(models.Model):
         _("Available to API keys until (UTC)"),
         null=True,
         blank=True,
-        help_text=_("Empty: it stays available, and each reply states that it is retired."),
+        help_text=_("If empty, it stays available, and each reply states that it is retired."),
     )
     retired_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     retired_at = models.DateTimeField(default=timezone.now)

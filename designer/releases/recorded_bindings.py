@@ -65,6 +65,6 @@ def describe(row: Mapping[str, Any]) -> str:
     """Return a short description of the implementation."""
     if row["runs"] == "activity":
         values = {"name": row["activity_name"], "version": row["activity_version"]}
-        return Wording(_("the activity “{name}”, version {version}"), values)
+        return Wording(_("the implementation “{name}”, version {version}"), values)
     templates = {"vendor": _("its vendor"), "latent": _("the model itself")}
     return Wording(templates.get(row["runs"], _("nothing")))

@@ -35,8 +35,8 @@ def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
     form = JudgeForm(request.POST or None, initial=judges.facts(row))
     if row.fingerprint:
         form.fields["key"].help_text = _(
-            "There is one, with the fingerprint {fingerprint}. Empty: it stays. With an address of "
-            "another server it has to be entered again."
+            "A key with the fingerprint {fingerprint} is stored. Leave this empty to keep it. If you "
+            "change the address to another server, enter the key again."
         ).format(fingerprint=row.fingerprint)
     if request.method == "POST" and form.is_valid():
         with form.catch_errors():
