@@ -41,15 +41,15 @@ def perform(name: str) -> None:
 
 def begin(**_: object) -> None:
     """Start a thread that performs the work in this worker process."""
-    threading.Thread(target=_sweep, name="sweep", daemon=True).start()
 
+    def sweep() -> None:
+        pause = threading.Event()
+        # Avoids that all processes run at the same moment.
+        pause.wait(random.uniform(0, SWEEP_EVERY))  # noqa: S311 - only spreads the load
+        while True:
+            for name in WORK:
+                perform(name)
+            connection.close()
+            pause.wait(SWEEP_EVERY)
 
-def _sweep() -> None:
-    pause = threading.Event()
-    # Avoids that all processes run at the same moment.
-    pause.wait(random.uniform(0, SWEEP_EVERY))  # noqa: S311 - only spreads the load
-    while True:
-        for name in WORK:
-            perform(name)
-        connection.close()
-        pause.wait(SWEEP_EVERY)
+    threading.Thread(target=sweep, name="sweep", daemon=True).start()

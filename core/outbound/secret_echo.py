@@ -9,6 +9,7 @@ import html
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from functools import partial
 from urllib.parse import unquote_to_bytes
 
 MIN_SECRET_LENGTH = 8  # a shorter secret may occur in a reply by chance
@@ -203,15 +204,11 @@ def _character(match: re.Match[bytes]) -> bytes:
 
 def _read_layers(text: bytes) -> Iterator[bytes]:
     """Yield the text without one, two and three layers of the escapes of JSON, of addresses and of HTML."""
-    for read_layer in (_read_json_layer, unquote_to_bytes, _read_html_layer):
+    for read_layer in (partial(_ESCAPED_MARK.sub, _mark), unquote_to_bytes, _read_html_layer):
         layer = text
         for _ in range(_ROUNDS):
             layer = read_layer(layer)
             yield layer
-
-
-def _read_json_layer(text: bytes) -> bytes:
-    return _ESCAPED_MARK.sub(_mark, text)
 
 
 def _mark(match: re.Match[bytes]) -> bytes:

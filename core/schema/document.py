@@ -173,9 +173,21 @@ class _InternalFormWriter:
             if isinstance(part, dict):
                 schemas[id(part)] = steps, part
                 waiting += [((*steps, *below), child) for below, child in children(part)]
+
+        def list_in_place(schema: Schema) -> Iterator[tuple[bool, Any]]:
+            """Yield the schemas for the same value, each with whether it is the target of a reference."""
+            # In this order, because it decides which reference of a cycle is removed.
+            for keyword in subschemas.IN_PLACE_LISTS:
+                yield from ((False, child) for child in schema.get(keyword, ()))
+            for keyword in subschemas.IN_PLACE:
+                yield False, schema.get(keyword, True)
+            yield from ((False, child) for child in schema.get("dependentSchemas", {}).values())
+            if "$ref" in schema:
+                yield True, pointers.resolve(root, pointers.split_fragment(schema["$ref"]))
+
         vendor_places = {new_place: place for place, new_place in self.places.items()}
         starts = [schema for _, schema in schemas.values()]
-        for holder in cycles.closing_references(starts, lambda schema: _in_place(schema, root)):
+        for holder in cycles.closing_references(starts, list_in_place):
             place = vendor_places.get(schemas[id(holder)][0], ())
             self.findings.append(SchemaFinding("ENDLESS_REF", place, holder.pop("$ref")))
 
@@ -191,18 +203,6 @@ def _vendor_steps(schema: Schema, steps: Steps) -> Steps:
     if keyword == "dependentSchemas" and steps[1] not in (schema.get(keyword) or ()):
         return ("dependencies", *steps[1:])
     return steps
-
-
-def _in_place(schema: Schema, root: Schema) -> Iterator[tuple[bool, Any]]:
-    """Yield the schemas that apply to the same value, each with whether it is the target of a reference."""
-    # In this order, because it decides which reference of a cycle is removed.
-    for keyword in subschemas.IN_PLACE_LISTS:
-        yield from ((False, child) for child in schema.get(keyword, ()))
-    for keyword in subschemas.IN_PLACE:
-        yield False, schema.get(keyword, True)
-    yield from ((False, child) for child in schema.get("dependentSchemas", {}).values())
-    if "$ref" in schema:
-        yield True, pointers.resolve(root, pointers.split_fragment(schema["$ref"]))
 
 
 def _free_name(name: str, definitions: Schema) -> str:

@@ -51,7 +51,9 @@ class Inliner:
             if keyword not in _ANCHORS
         }
         self._parts += 1
-        self._length += self._length_of(schema)
+        if id(schema) not in self._lengths:
+            self._lengths[id(schema)] = schema, _count_length(schema)
+        self._length += self._lengths[id(schema)][1]
         references = [inside[keyword] for keyword in subschemas.REFERENCES if keyword in inside]
         merged = {keyword: value for keyword, value in inside.items() if keyword not in subschemas.REFERENCES}
         for reference in references:
@@ -67,13 +69,6 @@ class Inliner:
             inlined_target = self.without_references(target, (*trail, str(reference)), depth + 1)
             merged = joined(merged, inlined_target)
         return merged
-
-    def _length_of(self, schema: dict[str, Any]) -> int:
-        """Return the length of what a schema contains beside other schemas."""
-        entry = self._lengths.get(id(schema))
-        if entry is None:
-            entry = self._lengths[id(schema)] = schema, _count_length(schema)
-        return entry[1]
 
 
 def joined(siblings: dict[str, Any], target: Any) -> dict[str, Any]:
@@ -91,6 +86,7 @@ def joined(siblings: dict[str, Any], target: Any) -> dict[str, Any]:
 
 
 def _count_length(schema: dict[str, Any]) -> int:
+    """Return the length of what a schema contains beside other schemas, in characters."""
     length = 0
     waiting: list[Any] = []
     for keyword, value in schema.items():

@@ -97,7 +97,9 @@ class Generator:
             # A schema that takes much work is tried with few optional parts before the limit is reached.
             is_last = attempt >= MAX_TRIES - LAST_TRIES or self.work.done > self.work.limit // 2
             try:
-                value = self._write_value(f"{seed}/{attempt}", 0.0 if is_last else fullness)
+                chance = Random(f"{seed}/{attempt}")  # noqa: S311 - makes examples up, protects nothing
+                maker = _Maker(self.references, chance, self.work, 0.0 if is_last else fullness)
+                value = maker.value(self.schema, 0, "")
                 self.work.count(validation.count_judgements(ready, value) // JUDGEMENTS_A_UNIT)
                 faults = validation.faults(ready, value)
             except TooMuchWorkError:
@@ -116,10 +118,6 @@ class Generator:
             reason = f"{place} {faults[0].why}."
         why = f"No answer could be made up that fits the output schema. {reason}".strip()
         raise UnmetSchemaError(why, is_limited=is_limited)
-
-    def _write_value(self, seed: str, fullness: float) -> Any:
-        chance = Random(seed)  # noqa: S311 - makes examples up, protects nothing
-        return _Maker(self.references, chance, self.work, fullness).value(self.schema, 0, "")
 
 
 class _NoValueError(Exception):

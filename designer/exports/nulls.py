@@ -20,7 +20,22 @@ def with_absent(document: SchemaDocument, value: Any) -> Any:
 def _remove_absent(document: SchemaDocument, schemas: Sequence[AnySchema], value: Any) -> Any:
     if not isinstance(value, dict | list):
         return value
-    parts = list(applicable_parts(document, schemas, lambda part: _choose(document, part, value)))
+
+    def alternatives_of(part: Schema) -> list[AnySchema]:
+        """Return the alternatives that the value may be meant for; all if it fits none."""
+        chosen: list[AnySchema] = []
+        for keyword in ("anyOf", "oneOf"):
+            # An alternative that only lists required names is about their combination.
+            alternatives = [
+                alternative
+                for alternative in part.get(keyword, ())
+                if document.level(alternative).schema.keys() != {"required"}
+            ]
+            fitting = [alternative for alternative in alternatives if _is_meant(document, alternative, value)]
+            chosen += fitting or alternatives
+        return chosen
+
+    parts = list(applicable_parts(document, schemas, alternatives_of))
     if isinstance(value, list):
         items = [part["items"] for part in parts if "items" in part]
         return [_remove_absent(document, items, item) for item in value]
@@ -31,18 +46,6 @@ def _remove_absent(document: SchemaDocument, schemas: Sequence[AnySchema], value
         for name, member in value.items()
         if member is not None or name in required or not any(name in members for members in properties)
     }
-
-
-def _choose(document: SchemaDocument, part: Schema, value: Any) -> list[AnySchema]:
-    """Return the alternatives that the value may be meant for; all if it fits none."""
-    chosen: list[AnySchema] = []
-    for keyword in ("anyOf", "oneOf"):
-        # An alternative that only lists required names is about their combination.
-        choices = [
-            choice for choice in part.get(keyword, ()) if document.level(choice).schema.keys() != {"required"}
-        ]
-        chosen += [choice for choice in choices if _is_meant(document, choice, value)] or choices
-    return chosen
 
 
 def _is_meant(document: SchemaDocument, schema: AnySchema, value: Any) -> bool:

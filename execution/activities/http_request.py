@@ -184,8 +184,17 @@ def origin(template: Template) -> str:
 
 def request(template: Template, inputs: Mapping[str, Any], accept: tuple[int, ...]) -> Request:
     """Build the request. Raises UnfitValueError for a value that cannot be sent at its position."""
+
+    def encode_segment(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
+        text = _text(name, inputs.get(name))
+        # Segments of dots have a meaning of their own, also for a server that decodes a slash too early.
+        if not text or any(part in (".", "..") for part in re.split(r"[/\\]", text)):
+            raise UnfitValueError(f"“{name}” cannot stand in an address")
+        return quote(text, safe="")
+
     path = template.address.partition("://")[2].partition("/")[2]
-    path = "/" + _PLACEHOLDER.sub(lambda found: _segment(found[1], inputs), path)
+    path = "/" + _PLACEHOLDER.sub(encode_segment, path)
     query = [
         pair for name, source in template.query.items() for pair in _pairs(name, _pick_value(source, inputs))
     ]
@@ -210,14 +219,6 @@ def request(template: Template, inputs: Mapping[str, Any], accept: tuple[int, ..
 
 def _pick_value(source: Source, inputs: Mapping[str, Any]) -> Any:
     return picking.pick_value(source, inputs, ())
-
-
-def _segment(name: str, inputs: Mapping[str, Any]) -> str:
-    text = _text(name, inputs.get(name))
-    # Segments of dots have a meaning of their own, also for a server that decodes a slash too early.
-    if not text or any(part in (".", "..") for part in re.split(r"[/\\]", text)):
-        raise UnfitValueError(f"“{name}” cannot stand in an address")
-    return quote(text, safe="")
 
 
 def _text(name: str, value: Any) -> str:

@@ -3,14 +3,12 @@
 import hashlib
 import logging
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
 import redis
 from django.utils.translation import gettext_lazy as _
 
-from catalog.models import Call
 from core import redis_client
 from execution.activities.base import ActivityKind, ActivityWork
 from execution.activities.mocks import answers
@@ -42,13 +40,30 @@ class MockKind(ActivityKind):
 
     def perform(self, work: ActivityWork) -> Outcome:
         call = work.call
+
+        def count_call(situation: Situation) -> int:
+            # Counted for all processes. If Valkey is unavailable, each call counts as the first.
+            caller = f"key {call.api_key_id}" if call.api_key_id else f"user {call.requested_by_id}"
+            encoded = msgspec.json.encode(situation, order="deterministic").decode()
+            identity = f"{call.activity_id}/{caller}/{call.environment}/{encoded}"
+            name = f"pegboard:mock:{hashlib.sha256(identity.encode()).hexdigest()}"
+            try:
+                with redis_client.client().pipeline() as pipe:
+                    pipe.incr(name)
+                    pipe.expire(name, COUNTED_SECONDS)
+                    nth, _unused = pipe.execute()
+            except (redis.RedisError, OSError):
+                logger.exception("calls of a mock were not counted")
+                return 1
+            return int(nth)
+
         reply = answers.reply(
             answers.read_mock(work.config),
             work.signature,
             call.arguments,
             state=call.continues.decoded().resume if call.continues else None,
             is_declined=any(is_withheld(answer) for answer in call.answers.values()),
-            nth=partial(_nth, call),
+            nth=count_call,
         )
         seconds_left = max(work.seconds_left(), 0)
         if reply.seconds:
@@ -59,20 +74,3 @@ class MockKind(ActivityKind):
             if reply.seconds <= seconds_left
             else outcomes.failed("unavailable", "DEADLINE", TOO_SLOW)
         )
-
-
-def _nth(call: Call, situation: Situation) -> int:
-    # Counted for all processes. If Valkey is unavailable, each call counts as the first.
-    caller = f"key {call.api_key_id}" if call.api_key_id else f"user {call.requested_by_id}"
-    encoded = msgspec.json.encode(situation, order="deterministic").decode()
-    identity = f"{call.activity_id}/{caller}/{call.environment}/{encoded}"
-    name = f"pegboard:mock:{hashlib.sha256(identity.encode()).hexdigest()}"
-    try:
-        with redis_client.client().pipeline() as pipe:
-            pipe.incr(name)
-            pipe.expire(name, COUNTED_SECONDS)
-            nth, _unused = pipe.execute()
-    except (redis.RedisError, OSError):
-        logger.exception("calls of a mock were not counted")
-        return 1
-    return int(nth)

@@ -71,38 +71,36 @@ def verify(earlier_head: str = "") -> Verification:
                 # Both tables are read in one state, whatever is written meanwhile.
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 cursor.execute("SET LOCAL statement_timeout = 0")
-        head = AuditHead.objects.filter(pk=1).first() or AuditHead(position=0, hash=GENESIS)
-        return _walk(head, earlier_head)
-
-
-def _walk(end: AuditHead, earlier_head: str) -> Verification:
-    good, previous, passed = 0, GENESIS, earlier_head in ("", f"0:{GENESIS}")
-    erasures = _Erasures()
-    ids = _Ids(erasures)
-    for entry in AuditEntry.objects.order_by(F("position").asc(nulls_last=True), "pk").iterator(BATCH):
-        fault = (
-            _find_fault(entry, good + 1, previous, erasures)
-            or ids.fault_at(entry)
-            or erasures.fault_at(entry)
-        )
-        if fault:
-            return Verification(good, f"{good}:{previous}", fault, passed)
-        good, previous = good + 1, entry.hash
-        passed = passed or earlier_head == f"{good}:{previous}"
-    fault = None
-    if (good, previous) != (end.position, end.hash):
-        message = f"The last entries are missing: the trail ended at position {end.position:,}, not {good:,}."
-        fault = AuditFault(FaultCode.END_REMOVED, message)
-    elif ids.are_open:
-        message = f"The entry that records the ids of the first {ids.count:,} entries is missing."
-        fault = AuditFault(FaultCode.END_REMOVED, message)
-    elif erasures.are_open:
-        message = "Names were erased from entries, and the entry that records this is missing."
-        fault = AuditFault(FaultCode.END_REMOVED, message)
-    elif not passed:
-        message = f"The head {earlier_head} is not part of this chain: the chain was rewritten."
-        fault = AuditFault(FaultCode.REWRITTEN, message)
-    return Verification(good, f"{good}:{previous}", fault, passed, erasures.count)
+        end = AuditHead.objects.filter(pk=1).first() or AuditHead(position=0, hash=GENESIS)
+        good, previous, passed = 0, GENESIS, earlier_head in ("", f"0:{GENESIS}")
+        erasures = _Erasures()
+        ids = _Ids(erasures)
+        for entry in AuditEntry.objects.order_by(F("position").asc(nulls_last=True), "pk").iterator(BATCH):
+            fault = (
+                _find_fault(entry, good + 1, previous, erasures)
+                or ids.fault_at(entry)
+                or erasures.fault_at(entry)
+            )
+            if fault:
+                return Verification(good, f"{good}:{previous}", fault, passed)
+            good, previous = good + 1, entry.hash
+            passed = passed or earlier_head == f"{good}:{previous}"
+        fault = None
+        if (good, previous) != (end.position, end.hash):
+            message = (
+                f"The last entries are missing: the trail ended at position {end.position:,}, not {good:,}."
+            )
+            fault = AuditFault(FaultCode.END_REMOVED, message)
+        elif ids.are_open:
+            message = f"The entry that records the ids of the first {ids.count:,} entries is missing."
+            fault = AuditFault(FaultCode.END_REMOVED, message)
+        elif erasures.are_open:
+            message = "Names were erased from entries, and the entry that records this is missing."
+            fault = AuditFault(FaultCode.END_REMOVED, message)
+        elif not passed:
+            message = f"The head {earlier_head} is not part of this chain: the chain was rewritten."
+            fault = AuditFault(FaultCode.REWRITTEN, message)
+        return Verification(good, f"{good}:{previous}", fault, passed, erasures.count)
 
 
 class _Erasures:

@@ -41,28 +41,29 @@ class ACPRelease(ServedRelease):
     format_name = FORMAT
 
     def agents(self) -> Sequence[ServedAgent]:
-        key = ("acp", self.release.pk, self.sub_agent)
-        return load_sealed_release(self.release).derived(key, self._load_agents)
 
-    def _load_agents(self) -> list[ServedAgent]:
-        documents, node = msgspec.json.decode(self.exported())["tools"], self.node
-        document_tools = numbering.tools_of_document(self.full_document(), self.release.agent_id)
-        tools = {key: tool for key, tool in document_tools.items() if key.node == node}
-        versions = effective_versions.versions_of_tools(self.release, node, tools.items())
-        rows = {
-            tool.signature.name: (versions[key], tool)
-            for key, tool in tools.items()
-            if tool.signature.kind != transfers.KIND
-        }
-        agents = []
-        for document in documents:
-            if document["name"] in rows:
-                version, tool = rows[document["name"]]
-                agent_id = str(version.uuid)
-                agents.append(
-                    ServedAgent(agent_id=agent_id, version=version.semver, document=document, key=tool)
-                )
-        return agents
+        def load_agents() -> list[ServedAgent]:
+            documents, node = msgspec.json.decode(self.exported())["tools"], self.node
+            document_tools = numbering.tools_of_document(self.full_document(), self.release.agent_id)
+            tools = {key: tool for key, tool in document_tools.items() if key.node == node}
+            versions = effective_versions.versions_of_tools(self.release, node, tools.items())
+            rows = {
+                tool.signature.name: (versions[key], tool)
+                for key, tool in tools.items()
+                if tool.signature.kind != transfers.KIND
+            }
+            agents = []
+            for document in documents:
+                if document["name"] in rows:
+                    version, tool = rows[document["name"]]
+                    agent_id = str(version.uuid)
+                    agents.append(
+                        ServedAgent(agent_id=agent_id, version=version.semver, document=document, key=tool)
+                    )
+            return agents
+
+        key = ("acp", self.release.pk, self.sub_agent)
+        return load_sealed_release(self.release).derived(key, load_agents)
 
     def abilities(self, agent: ServedAgent) -> Abilities:
         return acp_abilities.abilities_of(agent.key, self.release, self.caller.key)

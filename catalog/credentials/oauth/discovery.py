@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -150,8 +149,18 @@ class _ServerDiscovery:
         if problem:
             self._note(issuer, problem)
             return ServerMetadata(issuer, problem=problem)
+
+        def why_not_server(document: object) -> str:
+            stated_issuer = document.get("issuer") if isinstance(document, dict) else None
+            if isinstance(stated_issuer, str) and stated_issuer and stated_issuer != issuer:
+                self.moved = _(
+                    "It calls itself {stated_issuer} now, and the vendor still names "
+                    "{issuer}. If it has moved, ask the vendor to name the new address."
+                ).format(stated_issuer=printable(stated_issuer), issuer=printable(issuer))
+            return metadata.why_not_server(document, issuer)
+
         self.moved = ""
-        document = self._first(metadata.server_addresses(issuer), partial(self._why_not_server, issuer))
+        document = self._first(metadata.server_addresses(issuer), why_not_server)
         if document is None:
             return ServerMetadata(
                 issuer, problem=self.moved or _("It does not describe itself where it should.")
@@ -169,15 +178,6 @@ class _ServerDiscovery:
         extra = [server.registration_url, server.revocation_url]
         registration, revocation = ["" if url and clients.why_no_address(url) else url for url in extra]
         return replace(server, registration_url=registration, revocation_url=revocation)
-
-    def _why_not_server(self, issuer: str, document: object) -> str:
-        stated_issuer = document.get("issuer") if isinstance(document, dict) else None
-        if isinstance(stated_issuer, str) and stated_issuer and stated_issuer != issuer:
-            self.moved = _(
-                "It calls itself {stated_issuer} now, and the vendor still names "
-                "{issuer}. If it has moved, ask the vendor to name the new address."
-            ).format(stated_issuer=printable(stated_issuer), issuer=printable(issuer))
-        return metadata.why_not_server(document, issuer)
 
     def _first(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
         """Return the first of these documents that may be used."""

@@ -42,21 +42,23 @@ class Revocation:
     message: str = ""
 
     def after_commit(self, actor: User | None) -> "Revocation":
+        """Send the revocation after the transaction, and record its result in the audit trail."""
+
+        def send_and_record() -> None:
+            why_not = self.why_not or self.send()
+            self.message = (
+                f"{self.host} was not told: {why_not} Its tokens may work there until they expire."
+                if why_not
+                else f"{self.host} was told, and ends its tokens there."
+            )
+            with transaction.atomic():
+                facts = {"server": self.host, "told": not why_not}
+                audit.record(actor, "revoke", self.about, after=facts, why=self.message, agent=self.agent)
+
         # Errors are recorded, and nothing depends on them.
         if self.forms or self.why_not:
-            transaction.on_commit(partial(self._send_and_record, actor), robust=True)
+            transaction.on_commit(send_and_record, robust=True)
         return self
-
-    def _send_and_record(self, actor: User | None) -> None:
-        why_not = self.why_not or self.send()
-        self.message = (
-            f"{self.host} was not told: {why_not} Its tokens may work there until they expire."
-            if why_not
-            else f"{self.host} was told, and ends its tokens there."
-        )
-        with transaction.atomic():
-            facts = {"server": self.host, "told": not why_not}
-            audit.record(actor, "revoke", self.about, after=facts, why=self.message, agent=self.agent)
 
     def send(self) -> str:
         """Request the revocation of the tokens from the server. Return the reason of a failure, or ""."""
