@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -48,17 +49,16 @@ _comparisons: ContentCache[SignatureDifference] = ContentCache(size=4_000, max_b
 
 
 def compare(old: Signature, new: Signature) -> SignatureDifference:
-    """Return the changes from the old signature to the new one. The result is cached by both digests."""
+    return _comparisons.get(digest_once(old) + digest_once(new), partial(_compare, old, new))
 
-    def compare_now() -> SignatureDifference:
-        changes = (
-            *_tool(old, new),
-            *_side("inputs", old.inputs, new.inputs, old.schema_rest, new.schema_rest),
-            *_side("outputs", old.outputs, new.outputs, old.outputs_rest, new.outputs_rest),
-        )
-        return SignatureDifference(worst(change.class_ for change in changes), changes)
 
-    return _comparisons.get(digest_once(old) + digest_once(new), compare_now)
+def _compare(old: Signature, new: Signature) -> SignatureDifference:
+    changes = (
+        *_tool(old, new),
+        *_side("inputs", old.inputs, new.inputs, old.schema_rest, new.schema_rest),
+        *_side("outputs", old.outputs, new.outputs, old.outputs_rest, new.outputs_rest),
+    )
+    return SignatureDifference(worst(change.class_ for change in changes), changes)
 
 
 def worst(classes: Iterable[Class]) -> Class:
