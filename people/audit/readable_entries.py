@@ -24,7 +24,37 @@ LABELS = {
     "mock_assertions": mark("Rules"),
     "limits_vendors": mark("Only selected vendors"),
     "activity_version": mark("Version of the implementation"),
+    "alias": mark("Name for the model"),
+    "asked": mark("Requested scopes"),
+    "authorities": mark("Certificates of your own authority"),
+    "authorization_url": mark("Sign-in address"),
+    "bindings": mark("Implementations"),
+    "calls_at_once": mark("Concurrent calls"),
+    "child": mark("Sub-agent"),
+    "config": mark("Configuration"),
+    "expects": mark("Expected tool"),
+    "interval_minutes": mark("Minutes between syncs"),
+    "may_withdraw": mark("Tools that may be withdrawn"),
+    "numbers_used": mark("Release numbers in use"),
+    "only_named_agents": mark("Only selected agents"),
+    "rehearsal_gate": mark("If too few tests pass"),
+    "rehearsal_gate_at_least": mark("Tests that must pass"),
+    "rehearsal_gate_on_flips": mark("Also if a test fails that passed in the last release"),
+    "rehearsal_judge": mark("Evaluation model"),
+    "says": mark("What a user says"),
+    "slug": mark("Address"),
+    "sub_agents": mark("Sub-agents"),
+    "sunset_at": mark("Available to API keys until (UTC)"),
+    "token_limit_stops": mark("Block publishing above the limit"),
+    "token_url": mark("Token address"),
+    "tries": mark("Attempts for each test"),
+    "url": mark("Address"),
+    "username": mark("User name"),
+    "would_withdraw": mark("Tools that would be withdrawn"),
 }
+
+# Values that are stored as the code of a state.
+VALUES = {("runs", "latent"): mark("Simulated by the model")}
 
 
 def read_entry(entry: AuditEntry) -> list[ReadableChange]:
@@ -72,6 +102,8 @@ def _label_fact(kind: str, name: str, value: Any) -> tuple[str, Any]:
         field = model._meta.get_field(name) if model else None
     except FieldDoesNotExist:
         field = None
+    if isinstance(value, str) and (name, value) in VALUES:
+        value = gettext(VALUES[name, value])
     if name in LABELS or not isinstance(field, Field):
         return gettext(LABELS.get(name, label_of(name))), value
     choices = dict(field.flatchoices) if isinstance(value, str) else {}
