@@ -9,6 +9,7 @@ import msgspec
 from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.schema import pointers
+from core.schema.types import is_number
 from core.value_descriptions import describe_value
 
 _ABSENT = object()
@@ -46,7 +47,7 @@ def _value(value: object) -> str:
 
 def _differences(before: object, after: object, path: str) -> Iterator[tuple[str, object, object]]:
     if before is not _ABSENT and after is not _ABSENT:
-        if _is_number(before) and _is_number(after):
+        if is_number(before) and is_number(after):
             # JSON has one type of number, and the database returns 1e22 as an integer.
             is_equal = before == after or _as_float(before) == _as_float(after) != math.inf
         else:
@@ -62,10 +63,6 @@ def _differences(before: object, after: object, path: str) -> Iterator[tuple[str
             yield from _differences(*pair, f"{path}/{number}")
     else:
         yield path, before, after
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _as_float(value: Any) -> float:

@@ -95,6 +95,16 @@ def unique(texts: Sequence[str], where: str, *, code: str = "SHAPE") -> None:
         raise UnreadableItemError(code, f"“{where}” is “{printable(duplicate, 60)}” twice.")
 
 
+def as_object(value: object) -> dict[str, Any]:
+    """Return the value if it is an object, else an empty one: for members that may be left out."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return the value if it is an array, else an empty one: for members that may be left out."""
+    return value if isinstance(value, list) else []
+
+
 def wrong(where: str, value: object, expected: str, *, code: str = "SHAPE") -> UnreadableItemError:
     return UnreadableItemError(code, f"“{where}” is {describe_value(value)}; it must be {expected}.")
 

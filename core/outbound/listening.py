@@ -45,7 +45,21 @@ class Listening:
 
         Raises the errors of `pieces`. `connection`: the connection of the reply.
         """
-        _start(lambda: self._forward_reply(pieces, connection))
+
+        def forward_reply() -> None:
+            try:
+                for events in _whole_events(pieces):
+                    self._events.put(events)
+            except ProtocolError as exc:
+                self._events.put(exc)
+            finally:
+                with self._closing_lock:
+                    self._has_reply_ended, is_closed = True, self._is_closed
+                if is_closed:
+                    connection.abandon()
+                self._events.put(None)
+
+        _start(forward_reply)
         while (item := self._events.get()) is not None:
             if isinstance(item, ProtocolError):
                 raise item
@@ -97,19 +111,6 @@ class Listening:
             return
         finally:
             self.has_ended = True
-
-    def _forward_reply(self, pieces: Iterator[bytes], connection: ReplyConnection) -> None:
-        try:
-            for events in _whole_events(pieces):
-                self._events.put(events)
-        except ProtocolError as exc:
-            self._events.put(exc)
-        finally:
-            with self._closing_lock:
-                self._has_reply_ended, is_closed = True, self._is_closed
-            if is_closed:
-                connection.abandon()
-            self._events.put(None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from core import slugs
 from core.errors import invalid
 from core.serializers import ModelChange, ModelOutput, valid_data
 from designer.agents import agent_addresses, agent_vendors, agents
+from designer.api.authentication import django_request
 from designer.files import agent_copies
 from designer.models import Agent
 from designer.releases import drafts
@@ -140,11 +141,6 @@ class AgentOutput(RetryStated, ModelOutput[Agent]):
 
 def agents_with_counts(user: User) -> QuerySet[Agent]:
     return Agent.objects.live().visible_to(user).with_counts().select_related("parent", "team")
-
-
-def django_request(request: HttpRequest | Request) -> HttpRequest:
-    """Return the request that middleware sees, whose attributes select headers of the response."""
-    return request._request if isinstance(request, Request) else request
 
 
 def chosen_agent(request: HttpRequest | Request, slug: str) -> Agent:

@@ -10,8 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from core.errors import DomainError
-from designer.api.agents import chosen_agent, django_request, find_moved_agent
-from designer.api.authentication import take_prefetched_release
+from designer.api.agents import chosen_agent, find_moved_agent
+from designer.api.authentication import django_request, take_prefetched_release
 from designer.models import Release, Retirement
 from designer.releases import publishing, release_access, retiring
 from people.permissions import key_of, person

@@ -43,7 +43,7 @@ class ReleaseAuthentication(ApiKeyAuthentication):
         if not slug or not isinstance(name, str):
             return super().find_key(digest, request)
         key, release = release_access.find_key_and_release(digest, slug, name)
-        setattr(_django_request(request), _ATTRIBUTE, (slug, name, release))
+        setattr(django_request(request), _ATTRIBUTE, (slug, name, release))
         return key
 
 
@@ -51,9 +51,10 @@ def take_prefetched_release(request: HttpRequest | Request, slug: str, name: str
     """Return the release that was read with the key of this request; only once, because a request that asks
     again needs the present state.
     """
-    *address, release = vars(_django_request(request)).pop(_ATTRIBUTE, ("", "", None))
+    *address, release = vars(django_request(request)).pop(_ATTRIBUTE, ("", "", None))
     return release if address == [slug, name] else None
 
 
-def _django_request(request: HttpRequest | Request) -> HttpRequest:
+def django_request(request: HttpRequest | Request) -> HttpRequest:
+    """Return the request that middleware sees, whose attributes select headers of the response."""
     return request._request if isinstance(request, Request) else request

@@ -231,22 +231,22 @@ def rewrites(tools: Collection[int]) -> dict[int, Rewrite]:
     marked = F("tool__sensitive_values__inputs")
     tuning_rows = Tuning.objects.filter(tool__in=tools).annotate(marked=marked)
     return {
-        tuning.tool_id: Rewrite(
-            partial(_tuned_signature, words, tuning.marked or ()), partial(_tokens, words)
-        )
+        tuning.tool_id: _rewrite_with(words, tuning.marked or ())
         for tuning in tuning_rows
         if tuning.tool_id and (words := words_of(tuning))
     }
 
 
-def _tuned_signature(words: Words, marked_members: Collection[str], signature: Signature) -> Signature:
-    tuned = effective(signature, name=signature.name, catalog_tuning=words)
-    return token_budget.shown_signature(masking.mask_presets(tuned, marked_members))
+def _rewrite_with(words: Words, marked_members: Collection[str]) -> Rewrite:
+    def tune(signature: Signature) -> Signature:
+        tuned = effective(signature, name=signature.name, catalog_tuning=words)
+        return token_budget.shown_signature(masking.mask_presets(tuned, marked_members))
 
+    def count_tokens(signature: Signature) -> int:
+        name = model_names.derive(signature.name)
+        return token_budget.tokens(effective(signature, name=name, catalog_tuning=words))
 
-def _tokens(words: Words, signature: Signature) -> int:
-    name = model_names.derive(signature.name)
-    return token_budget.tokens(effective(signature, name=name, catalog_tuning=words))
+    return Rewrite(tune, count_tokens)
 
 
 def facts(tuning: Tuning | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from designer.environments import mock_rehearsals, mocks
 from designer.environments.mock_rehearsals import MockRehearsal, MockRehearsalStep
 from designer.environments.mocks import CallFilter, MockedTool
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
-from designer.models import Agent, Pin, Procedure
+from designer.models import Agent, Procedure
 from designer.pins import pinned_signatures
 from designer.views.chosen_agent import find_agent
 from execution.activities.config_masking import masked_config
@@ -157,12 +157,17 @@ class _MockForms:
             marked_members=marks.outputs,
         )
         self.begins_as_answered = call is not None
+        examples = mocked_tool.pin.tool.examples.visible_to(person(request))
+        stored_example = examples.filter(pk=number(request.GET.get("example", ""))).first()
+        tried_arguments: Mapping[str, Any] = {}
+        if stored_example:
+            tried_arguments = masking.drop_masked_inputs(mocked_tool.pin.tool_id, stored_example.arguments)
         self.tried = ArgumentsForm(
             request.GET if "try" in request.GET else None,
             signature=signature,
             prefix="try",
             max_bytes=MAX_FORM_BYTES,
-            initial_values=_initial_arguments(request, mocked_tool.pin),
+            initial_values=tried_arguments,
         )
         self.reply: MockReply | None = None
         if self.tried.is_bound and self.tried.is_valid() and not mocked_tool.problems:
@@ -198,12 +203,6 @@ class _MockForms:
                     ],
                 }
         return None
-
-
-def _initial_arguments(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
-    examples = pin.tool.examples.visible_to(person(request))
-    example = examples.filter(pk=number(request.GET.get("example", ""))).first()
-    return masking.drop_masked_inputs(pin.tool_id, example.arguments) if example else {}
 
 
 def _add_item(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:

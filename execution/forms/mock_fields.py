@@ -206,7 +206,20 @@ class MockEditor(ActivityEditor):
         messages = [message for path in paths for message in self.messages_at(path)]
         if self.shows_faults and isinstance(value, str):
             messages = [str(NO_OBJECT)]
-        fields = _fields(id_, value, parameters) if _fields_can_represent(value, parameters) else []
+        shown_parameters = parameters if _fields_can_represent(value, parameters) else ()
+        fields = [
+            ValueField(
+                f"{id_}-{number}",
+                parameter.name,
+                text_of(value.get(parameter.name, UNSET), parameter),
+                "" if parameter.type == _TEXT.type else str(TYPES[parameter.type]),
+                ["true", "false"]
+                if parameter.type == "boolean"
+                else [allowed.name for allowed in parameter.allowed_values],
+                parameter.type == "json",
+            )
+            for number, parameter in enumerate(shown_parameters)
+        ]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
         return Values(
             id_,
@@ -251,22 +264,6 @@ def _by_input(member: str, signature: Signature | None) -> Sequence[Parameter]:
     return [
         msgspec.structs.replace(_TEXT, id=parameter.id, name=parameter.name)
         for parameter in _inputs(signature)
-    ]
-
-
-def _fields(id_: str, values: Mapping[str, Any], parameters: Sequence[Parameter]) -> list[ValueField]:
-    return [
-        ValueField(
-            f"{id_}-{number}",
-            parameter.name,
-            text_of(values.get(parameter.name, UNSET), parameter),
-            "" if parameter.type == _TEXT.type else str(TYPES[parameter.type]),
-            ["true", "false"]
-            if parameter.type == "boolean"
-            else [value.name for value in parameter.allowed_values],
-            parameter.type == "json",
-        )
-        for number, parameter in enumerate(parameters)
     ]
 
 

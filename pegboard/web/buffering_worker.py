@@ -214,24 +214,23 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             if self._keys.is_without_credential(head):
                 self._answer(arrival)
             elif self._keys.has_key_to_check(head):
+
+                def continue_after_check(check: "Future[bool]") -> None:
+                    if self._arrivals.get(arrival.conn) is not arrival:
+                        return
+                    if check.exception() is None and not check.result():
+                        self._answer(arrival)
+                    else:
+                        self._ask_for_body(arrival, head)
+
                 # The thread needs a single query.
                 self._unwatch(arrival)
                 check: Future[bool] = self.tpool.submit(self._keys.is_key_known, head)
-                check.add_done_callback(
-                    lambda done: self.method_queue.defer(self._continue_after_check, arrival, head, done)
-                )
+                check.add_done_callback(lambda done: self.method_queue.defer(continue_after_check, done))
             else:
                 self._ask_for_body(arrival, head)
         else:
             self._watch(arrival)
-
-    def _continue_after_check(self, arrival: Arrival, head: RequestHead, check: "Future[bool]") -> None:
-        if self._arrivals.get(arrival.conn) is not arrival:
-            return
-        if check.exception() is None and not check.result():
-            self._answer(arrival)
-        else:
-            self._ask_for_body(arrival, head)
 
     def _ask_for_body(self, arrival: Arrival, head: RequestHead) -> None:
         if head.waits_for_continue:

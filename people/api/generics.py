@@ -16,7 +16,6 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView as AnyAPIView
 
@@ -66,12 +65,18 @@ class APIView(AnyAPIView):
         request_bytes = f"{request.method} {request.get_full_path()}\n".encode() + request._request.body
 
         def answer(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+            def write() -> StoredResponse:
+                response = handler(request, *args, **kwargs)
+                body = "" if response.data is None else JSONRenderer().render(response.data).decode()
+                headers = {name: value for name, value in response.items() if name != "Content-Type"}
+                return StoredResponse(response.status_code, headers, body)
+
             stored, is_repeated = idempotent_writes.write_once(
                 key,
                 user=person(request),
                 api_key=key_of(request),
                 request=request_bytes,
-                write=lambda: _stored_response(handler(request, *args, **kwargs)),
+                write=write,
             )
             response = HttpResponse(
                 stored.body,
@@ -85,12 +90,6 @@ class APIView(AnyAPIView):
             return response
 
         setattr(self, name, answer)
-
-
-def _stored_response(response: Response) -> StoredResponse:
-    body = "" if response.data is None else JSONRenderer().render(response.data).decode()
-    headers = {name: value for name, value in response.items() if name != "Content-Type"}
-    return StoredResponse(response.status_code, headers, body)
 
 
 def takes_idempotency_key(view: AnyAPIView, method: str) -> bool:

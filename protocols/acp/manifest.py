@@ -12,6 +12,7 @@ from core import strict_json
 from core.outbound.errors import ProtocolError, printable
 from protocols.base import Session
 from protocols.list_pages import Note, WantedCredential
+from protocols.members import as_list
 
 EXTENSION = "runtime/manifest"
 MAX_OPTIONS = 20
@@ -44,13 +45,13 @@ def read_manifest(session: Session, url: str) -> Manifest:
     deployments = [_object(document, "deployment")]
     deployments += [
         _object(extension, "data", "deployment")
-        for extension in _list(document.get("extensions"))[:MAX_EXTENSIONS]
+        for extension in as_list(document.get("extensions"))[:MAX_EXTENSIONS]
         if isinstance(extension, dict) and str(extension.get("name", "")).endswith(EXTENSION)
     ]
     credentials = [
         _read_credential(_object(option, "protocol", "authentication"))
         for deployment in deployments
-        for option in _list(deployment.get("deployment_options"))[:MAX_OPTIONS]
+        for option in as_list(deployment.get("deployment_options"))[:MAX_OPTIONS]
         if isinstance(option, dict) and option.get("type") == "remote_service"
     ]
     notes = [
@@ -65,10 +66,6 @@ def _object(raw: Mapping[str, Any], *path: str) -> dict[str, Any]:
     for member in path:
         value = value.get(member) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _read_credential(scheme: Mapping[str, Any]) -> WantedCredential:

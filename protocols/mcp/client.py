@@ -97,8 +97,38 @@ class MCP(Protocol):
         return facts
 
     def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
+        """Yield the pages of the tools, then those of each list that the server declares beside them."""
         with Transport(session, era=self._era) as transport:
-            yield from _list_everything(transport, known_pages)
+            no_tools: Exception | None = None
+            try:
+                yield from _list_pages(transport, known_pages, TOOLS)
+            except RefusedError as error:
+                if error.code != NO_TOOL_LIST:
+                    raise
+                no_tools = error
+            try:
+                capabilities = transport.server_capabilities()
+            except ProtocolError as error:
+                if no_tools:
+                    raise no_tools from error
+                # A vendor without tools is refused. If only its prompts cannot be read, the stored ones stay.
+                if not isinstance(error, RpcError) or error.number != METHOD_NOT_FOUND:
+                    yield _unread_page(context.LISTS, error)
+                return
+            declared = [
+                context_list
+                for context_list in context.LISTS
+                if capabilities.get(context_list.capability) is not None
+            ]
+            if no_tools and not declared:
+                raise no_tools
+            for context_list in declared:
+                try:
+                    yield from _list_pages(transport, known_pages, _List.of_context(context_list))
+                except ProtocolError as error:
+                    # Some servers declare resources and have no templates.
+                    if not isinstance(error, RefusedError) or error.code != NO_TOOL_LIST:
+                        yield _unread_page([context_list], error)
 
     def read(self, document: dict[str, Any]) -> Signature:
         if context_list := context.list_of_document(document):
@@ -261,40 +291,6 @@ class _List:
             cursor=f"{self.cursor_key}{cursor or ''}",
             body_digest="" if cursor == "" else hashlib.sha256(answer.reply.body).hexdigest(),
         )
-
-
-def _list_everything(transport: Transport, known_pages: KnownPages) -> Iterator[ItemPage]:
-    """Yield the pages of the tools, then those of each list that the server declares beside them."""
-    no_tools: Exception | None = None
-    try:
-        yield from _list_pages(transport, known_pages, TOOLS)
-    except RefusedError as error:
-        if error.code != NO_TOOL_LIST:
-            raise
-        no_tools = error
-    try:
-        capabilities = transport.server_capabilities()
-    except ProtocolError as error:
-        if no_tools:
-            raise no_tools from error
-        # A vendor without tools is refused. If only its prompts cannot be read, the stored ones stay.
-        if not isinstance(error, RpcError) or error.number != METHOD_NOT_FOUND:
-            yield _unread_page(context.LISTS, error)
-        return
-    declared = [
-        context_list
-        for context_list in context.LISTS
-        if capabilities.get(context_list.capability) is not None
-    ]
-    if no_tools and not declared:
-        raise no_tools
-    for context_list in declared:
-        try:
-            yield from _list_pages(transport, known_pages, _List.of_context(context_list))
-        except ProtocolError as error:
-            # Some servers declare resources and have no templates.
-            if not isinstance(error, RefusedError) or error.code != NO_TOOL_LIST:
-                yield _unread_page([context_list], error)
 
 
 def _unread_page(lists: Sequence[ContextList], error: ProtocolError) -> ItemPage:

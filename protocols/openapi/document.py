@@ -22,6 +22,7 @@ from core.schema import pointers, spelling
 from core.strict_json import PartialDocument
 from protocols import paging
 from protocols.list_pages import Note, UnreadableItemError
+from protocols.members import as_object
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi import swagger
 from protocols.openapi.schema import COMPONENT
@@ -101,14 +102,14 @@ class OpenApiDocument:
         self.revision = int(match[1]) if match else 0  # the number after `3.`
         self.is_suspect = is_suspect
         self.operations = paging.check_item_count(list(_operations(root)))
-        if not self.operations and (webhooks := _object(root.get("webhooks"))):
+        if not self.operations and (webhooks := as_object(root.get("webhooks"))):
             raise RefusedError(
                 "WEBHOOKS_ONLY",
                 f"The document describes webhooks alone ({printable(', '.join(webhooks), 100)}): requests "
                 "that the vendor sends to you. There is nothing in it that an agent could call. Ask the "
                 "vendor for the document of its API.",
             )
-        self._named = _object(_object(root.get("components")).get("schemas"))
+        self._named = as_object(as_object(root.get("components")).get("schemas"))
         self._schemas: dict[str, _SizedSchema] = {}
         self._parts: dict[str, _Part | None] = {}
 
@@ -137,7 +138,7 @@ class OpenApiDocument:
         }
         if (own_servers := self.own_servers(operation)) is not None:
             operation_document["servers"] = own_servers
-        info = _object(self.root.get("info"))
+        info = as_object(self.root.get("info"))
         document = {
             "openapi": str(self.root["openapi"]),
             "info": {m: info[m] for m in ("title", "version") if isinstance(info.get(m), str)},
@@ -159,9 +160,9 @@ class OpenApiDocument:
     def _surroundings(self, security: Any, schemas: dict[str, Any]) -> dict[str, Any]:
         servers = self.root.get("servers")
         components: dict[str, Any] = {"schemas": schemas} if schemas else {}
-        security_schemes = _object(_object(self.root.get("components")).get("securitySchemes"))
+        security_schemes = as_object(as_object(self.root.get("components")).get("securitySchemes"))
         scheme_names = {
-            name for way in (security if isinstance(security, list) else []) for name in _object(way)
+            name for way in (security if isinstance(security, list) else []) for name in as_object(way)
         }
         if schemes := {
             name: self._inline_references(security_schemes[name], _Part())
@@ -199,7 +200,7 @@ class OpenApiDocument:
                 ):
                     reason = f"“{where}” needs a name and one of {', '.join(places)} as its place."
                     raise UnreadableItemError("SHAPE", reason)
-                if place == "querystring" and not _object(parameter.get("content")):
+                if place == "querystring" and not as_object(parameter.get("content")):
                     raise UnreadableItemError("SHAPE", f"“{where}” is a query string without “content”.")
                 key = (name, place)
                 # Removed first, so that it gets its position among the operation's parameters.
@@ -404,15 +405,15 @@ def _operations(root: dict[str, Any]) -> Iterator[Operation]:
 
 def _list_operations(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
     for path, item in root.get("paths", {}).items():
-        shared = _object(item)
+        shared = as_object(item)
         if isinstance(shared.get("$ref"), str):
             # A path may refer to another part of the document.
-            shared = {**_object(_resolve(root, shared["$ref"])), **shared}
+            shared = {**as_object(_resolve(root, shared["$ref"])), **shared}
         if path.startswith("x-"):
             continue
         methods = (*METHODS, "query") if is_of_3_2(root) else METHODS
         yield from ((path, method, shared[method], shared) for method in methods if method in shared)
-        others = _object(shared.get("additionalOperations")) if is_of_3_2(root) else {}
+        others = as_object(shared.get("additionalOperations")) if is_of_3_2(root) else {}
         for method, operation in others.items():
             if _METHOD.fullmatch(method) and method.lower() not in (*METHODS, "query", "trace"):
                 yield path, method, operation, shared
@@ -428,7 +429,7 @@ def is_of_3_2(root: Mapping[str, Any]) -> bool:
 
 
 def _note_paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
-    references = [item["$ref"] for item in root.get("paths", {}).values() if "$ref" in _object(item)]
+    references = [item["$ref"] for item in root.get("paths", {}).values() if "$ref" in as_object(item)]
     unresolved = [
         reference
         for reference in references
@@ -446,10 +447,6 @@ def _resolve(root: dict[str, Any], reference: str) -> Any:
         return pointers.resolve(root, steps) if steps else None
     except pointers.PointerError:
         return None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _operation_id(raw: Any) -> str | None:

@@ -17,6 +17,7 @@ from core.strict_json import AnswerDocument
 from protocols.calls import arguments as judged
 from protocols.calls import outcomes
 from protocols.list_pages import Note
+from protocols.members import as_object
 from protocols.openapi import multipart
 from protocols.openapi.contents import bare, contents, is_form, is_json, is_lines, is_multipart, is_text
 from protocols.openapi.cut import Cut, cut_of
@@ -90,8 +91,8 @@ def server_of(servers: Any, root: str) -> tuple[str, str]:
     """Return the first server as the document writes it, and its absolute URL ("" if it has none)."""
     first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], dict) else {}
     url = str(first.get("url", "/"))
-    for name, variable in _object(first.get("variables")).items():
-        url = url.replace(f"{{{name}}}", str(_object(variable).get("default", "")))
+    for name, variable in as_object(first.get("variables")).items():
+        url = url.replace(f"{{{name}}}", str(as_object(variable).get("default", "")))
     try:
         # Connexion writes "" where it means the origin; by RFC 3986 that would be the document itself.
         server = urlsplit(urljoin(root, url.strip() or "/"))
@@ -146,7 +147,7 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> OperationReques
                 queries.append(_joined(_in_query(cut, parameter, value, argument, safe)))
             case "querystring":
                 ((media, described), *_) = contents(parameter).items()
-                encodings = _object(_object(described).get("encoding"))
+                encodings = as_object(as_object(described).get("encoding"))
                 queries.append(_form(value, encodings, argument) if is_form(media) else _escaped(value))
             case "header":
                 headers[name] = _in_header(parameter, value, argument)
@@ -164,7 +165,7 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> OperationReques
 
 def _accept_header(cut: Cut) -> dict[str, str]:
     # Any type, if the successful responses of the operation are never JSON.
-    answers = _object(cut.operation.get("responses"))
+    answers = as_object(cut.operation.get("responses"))
     good = [
         contents(answer) for code, answer in answers.items() if code[:1] == "2" and isinstance(answer, dict)
     ]
@@ -333,8 +334,8 @@ def _content(
     }
     members = {member_names.get(argument, argument): value for argument, value in sent_arguments.items()}
     value = members if body.get("is_object") else next(iter(sent_arguments.values()), None)
-    described = _object(contents(_object(cut.operation.get("requestBody"))).get(media))
-    encodings = _object(described.get("encoding"))
+    described = as_object(contents(as_object(cut.operation.get("requestBody"))).get(media))
+    encodings = as_object(described.get("encoding"))
     if is_form(media):
         if body.get("as"):
             return _form(value, encodings, body["as"]).encode()
@@ -343,7 +344,7 @@ def _content(
         except UnusableArgumentError as error:
             raise UnusableArgumentError(_argument_of(error.name, member_names), error.reason) from error
     if is_multipart(media):
-        value, files, described_names = _object(value), body.get("files", ()), body.get("known")
+        value, files, described_names = as_object(value), body.get("files", ()), body.get("known")
         if described_names is not None:
             files = [name for name in value if name in files or name not in described_names]
         try:
@@ -371,10 +372,10 @@ def _form(value: Any, encodings: Mapping[str, Any], argument: str = "") -> str:
     """Return a value as a form. argument: the name of the whole value, for errors; "" if its members are
     arguments."""
     pairs: Pairs = []
-    for name, inner in _object(value).items():
+    for name, inner in as_object(value).items():
         if inner is None:
             continue
-        encoding = _object(encodings.get(name))
+        encoding = as_object(encodings.get(name))
         style, explode = encoding.get("style"), encoding.get("explode")
         entries = inner if isinstance(inner, list) else ()
         is_nested = isinstance(inner, dict) or any(isinstance(entry, dict | list) for entry in entries)
@@ -390,10 +391,6 @@ def _form(value: Any, encodings: Mapping[str, Any], argument: str = "") -> str:
                 raise
             raise UnusableArgumentError(argument, f"{printable(error.name, 60)} {error.reason}") from error
     return _joined(pairs)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list[Note]]:

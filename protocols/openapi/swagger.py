@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.schema import pointers, subschemas
+from protocols.members import as_list, as_object
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi.schema import Schema
 
@@ -48,14 +49,14 @@ class _Converter:
         host = self.root.get("host")
         if not isinstance(host, str) or not host:
             return [{"url": path}]
-        supported = [scheme for scheme in _list(schemes) if scheme in ("http", "https")]
+        supported = [scheme for scheme in as_list(schemes) if scheme in ("http", "https")]
         # Where the document leaves a choice, calls use the scheme by which the document itself is read.
         scheme = f"{supported[0]}:" if len(supported) == 1 else ""
         return [{"url": f"{scheme}//{host}/{path.lstrip('/')}".rstrip("/")}]
 
     def path_item(self, item: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(item.get("$ref"), str):
-            item = {**_object(self.resolved(item)), **{m: v for m, v in item.items() if m != "$ref"}}
+            item = {**as_object(self.resolved(item)), **{m: v for m, v in item.items() if m != "$ref"}}
         converted_item: dict[str, Any] = {}
         for method in METHODS:
             if method in item:
@@ -75,7 +76,7 @@ class _Converter:
         converted_operation = {member: value for member, value in operation.items() if member not in dropped}
         produced = _media(operation.get("produces", self.root.get("produces"))) or [JSON]
         responses = {}
-        for code, raw in _object(operation.get("responses")).items():
+        for code, raw in as_object(operation.get("responses")).items():
             response = self.resolved(raw)
             if not isinstance(response, dict):
                 continue
@@ -171,10 +172,10 @@ def converted(root: Mapping[str, Any]) -> dict[str, Any]:
             for path, item in root.get("paths", {}).items()
         },
         "components": {
-            "schemas": {name: _schema(schema) for name, schema in _object(root.get("definitions")).items()},
+            "schemas": {name: _schema(schema) for name, schema in as_object(root.get("definitions")).items()},
             "securitySchemes": {
                 name: _security_scheme(scheme)
-                for name, scheme in _object(root.get("securityDefinitions")).items()
+                for name, scheme in as_object(root.get("securityDefinitions")).items()
             },
         },
     }
@@ -201,7 +202,7 @@ def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
 def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
     """Return the style of a list, and whether it is exploded. Raises _UnconvertibleError."""
     collection = parameter.get("collectionFormat", "csv")
-    if collection not in _STYLES or _object(parameter.get("items")).get("type") == "array":
+    if collection not in _STYLES or as_object(parameter.get("items")).get("type") == "array":
         raise _UnconvertibleError(_why_no_format(parameter))
     return _STYLES[collection], collection == "multi"
 
@@ -246,12 +247,4 @@ def _schema(schema: Any) -> Any:
 
 
 def _media(types: Any) -> list[str]:
-    return [media for media in _list(types) if isinstance(media, str)]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return [media for media in as_list(types) if isinstance(media, str)]

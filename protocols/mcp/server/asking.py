@@ -50,10 +50,32 @@ def stream_questions(
 
     None if this key has no free stream.
     """
+
+    def generate_events() -> Generator[bytes]:
+        ends, result, state = time.monotonic() + STREAM_SECONDS, dict(required), None
+        try:
+            while result.get("resultType") == "input_required":
+                state = result.get("requestState")
+                # A confirmation is requested before there is a call, so it has no state.
+                name = state or f"first-{uuid.uuid4().hex}"
+                responses = yield from _collect_responses(release, mark, name, result["inputRequests"], ends)
+                if responses is None:
+                    result = tools.result_without_answer(release, state)
+                else:
+                    state_member = {"requestState": state} if state else {}
+                    result = yield from continue_call({**state_member, "inputResponses": responses})
+            answer = wire.result(number, result)
+        except _CancelledError:
+            tools.give_up(release, state)
+            return
+        except Exception as error:  # noqa: BLE001 - it is logged
+            answer = messages.error_for(number, error, release.refusal_for)
+        yield event(answer)
+
     leave = release.reserve_stream("questions")
     if leave is None:
         return None
-    return stream_reply(_generate_events(release, mark, number, required, continue_call), leave)
+    return stream_reply(generate_events(), leave)
 
 
 def store_response(release: McpRelease, number: Number | None, response: object) -> None:
@@ -77,30 +99,6 @@ def cancel(release: McpRelease, mark: str) -> None:
     """End the streams with questions of a call with this mark, in all processes."""
     with suppress(StoreError):
         release.store(TOPIC).write(_cancellation(mark), "1", RESPONSE_SECONDS)
-
-
-def _generate_events(
-    release: McpRelease, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
-) -> Generator[bytes]:
-    ends, result, state = time.monotonic() + STREAM_SECONDS, dict(required), None
-    try:
-        while result.get("resultType") == "input_required":
-            state = result.get("requestState")
-            # A confirmation is requested before there is a call, so it has no state.
-            name = state or f"first-{uuid.uuid4().hex}"
-            responses = yield from _collect_responses(release, mark, name, result["inputRequests"], ends)
-            if responses is None:
-                result = tools.result_without_answer(release, state)
-            else:
-                state_member = {"requestState": state} if state else {}
-                result = yield from continue_call({**state_member, "inputResponses": responses})
-        answer = wire.result(number, result)
-    except _CancelledError:
-        tools.give_up(release, state)
-        return
-    except Exception as error:  # noqa: BLE001 - it is logged
-        answer = messages.error_for(number, error, release.refusal_for)
-    yield event(answer)
 
 
 def _collect_responses(

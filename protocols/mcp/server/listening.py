@@ -37,38 +37,38 @@ def listen(release: McpRelease, message: Message, number: Number) -> ServerReply
         raise RefusedRequestError(
             INVALID_PARAMS, "“notifications” has to be an object with the requested notifications."
         )
+
+    def generate_events() -> Generator[bytes]:
+        meta, uris = {SUBSCRIPTION_ID: number}, requested.get(RESOURCES)
+        addresses = (
+            [uri for uri in uris[:MAX_ADDRESSES] if isinstance(uri, str)] if isinstance(uris, list) else []
+        )
+        lists = [name for name in LIST_CHANGES if requested.get(name) is True]
+        with ExitStack() as stack:
+            updates = release.subscribe(addresses, stack)
+            honoured: dict[str, Any] = dict.fromkeys(lists, True)
+            if updates.addresses:
+                honoured[RESOURCES] = updates.addresses
+            yield _notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
+            last_release, ends, pinged = release.number, time.monotonic() + STREAM_SECONDS, time.monotonic()
+            while honoured and (now := time.monotonic()) < ends:
+                current_release = release.current_number()
+                if current_release not in (last_release, None):
+                    last_release = current_release
+                    for name in lists:
+                        yield _notification(LIST_CHANGES[name], {"_meta": meta})
+                for uri in updates.take():
+                    yield _notification(UPDATED, {"uri": uri, "_meta": meta})
+                if now - pinged > PING_EVERY:
+                    pinged = now
+                    yield PING
+                release.pause(PAUSE)
+            yield event(wire.result(number, {"resultType": "complete", "_meta": meta}))
+
     leave = release.reserve_stream("news")
     if leave is None:
         raise ThrottledError(int(STREAM_SECONDS))
-    return stream_reply(_generate_events(release, number, requested), leave)
-
-
-def _generate_events(release: McpRelease, number: Number, requested: Mapping[str, Any]) -> Generator[bytes]:
-    meta, uris = {SUBSCRIPTION_ID: number}, requested.get(RESOURCES)
-    addresses = (
-        [uri for uri in uris[:MAX_ADDRESSES] if isinstance(uri, str)] if isinstance(uris, list) else []
-    )
-    lists = [name for name in LIST_CHANGES if requested.get(name) is True]
-    with ExitStack() as stack:
-        updates = release.subscribe(addresses, stack)
-        honoured: dict[str, Any] = dict.fromkeys(lists, True)
-        if updates.addresses:
-            honoured[RESOURCES] = updates.addresses
-        yield _notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
-        last_release, ends, pinged = release.number, time.monotonic() + STREAM_SECONDS, time.monotonic()
-        while honoured and (now := time.monotonic()) < ends:
-            current_release = release.current_number()
-            if current_release not in (last_release, None):
-                last_release = current_release
-                for name in lists:
-                    yield _notification(LIST_CHANGES[name], {"_meta": meta})
-            for uri in updates.take():
-                yield _notification(UPDATED, {"uri": uri, "_meta": meta})
-            if now - pinged > PING_EVERY:
-                pinged = now
-                yield PING
-            release.pause(PAUSE)
-        yield event(wire.result(number, {"resultType": "complete", "_meta": meta}))
+    return stream_reply(generate_events(), leave)
 
 
 def _notification(method: str, params: Mapping[str, Any]) -> bytes:

@@ -12,32 +12,32 @@ _BOOLEANS = ("true", "false")
 
 
 def procedures_of(document: ReleaseDocument) -> list[ServedProcedure]:
+
+    def arguments_of(procedure: ReleasedProcedure) -> dict[str, Argument]:
+        """Return the inputs and items that the text refers to, in the order in which it names them first."""
+        signatures = {tool.signature.name: tool.signature for tool in document.tools}
+        arguments: dict[str, Argument] = {}
+        for reference in procedure.references:
+            name = reference.member
+            if reference.kind == "item":
+                arguments.setdefault(name, Argument(name=name, description=f"A value for {{{name}}}"))
+            elif reference.kind == "input" and (signature := signatures.get(reference.name)):
+                for tool_input in signature.inputs:
+                    if name in (tool_input.alias, tool_input.shown_name):
+                        description = tool_input.parameter.description or f"An input of {reference.name}"
+                        argument = Argument(name=name, description=description, values=values_of(tool_input))
+                        arguments.setdefault(name, argument)
+        return arguments
+
     return [
         ServedProcedure(
             slug=procedure.slug,
             title=procedure.title,
             text=procedure.text,
-            arguments=_arguments_of(procedure, document),
+            arguments=arguments_of(procedure),
         )
         for procedure in document.procedures
     ]
-
-
-def _arguments_of(procedure: ReleasedProcedure, document: ReleaseDocument) -> dict[str, Argument]:
-    """Return the inputs and items that the text refers to, in the order in which it names them first."""
-    signatures = {tool.signature.name: tool.signature for tool in document.tools}
-    arguments: dict[str, Argument] = {}
-    for reference in procedure.references:
-        name = reference.member
-        if reference.kind == "item":
-            arguments.setdefault(name, Argument(name=name, description=f"A value for {{{name}}}"))
-        elif reference.kind == "input" and (signature := signatures.get(reference.name)):
-            for tool_input in signature.inputs:
-                if name in (tool_input.alias, tool_input.shown_name):
-                    description = tool_input.parameter.description or f"An input of {reference.name}"
-                    argument = Argument(name=name, description=description, values=values_of(tool_input))
-                    arguments.setdefault(name, argument)
-    return arguments
 
 
 def values_of(tool_input: EffectiveInput) -> tuple[str, ...]:
