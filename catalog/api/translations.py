@@ -26,12 +26,13 @@ LANGUAGE = OpenApiParameter(
     required=True,
     description="The language tag (BCP 47).",
 )
+MAX_VENDOR_LENGTH = 100
 FILE_PARAMETERS = [
     LANGUAGE,
     OpenApiParameter("type", {"type": "string", "enum": FileFormat.values}, required=True),
     OpenApiParameter(
         "vendor",
-        {"type": "string", "maxLength": 100},
+        {"type": "string", "maxLength": MAX_VENDOR_LENGTH},
         description="The slug of a vendor; all vendors by default.",
     ),
     OpenApiParameter("only_missing", {"type": "string", "enum": ["true", "false"]}),
@@ -185,10 +186,10 @@ class TranslationFile(GenericAPIView[Translation]):
         language, only_missing = _asked_language(request), query.get("only_missing", "false")
         if only_missing not in ("true", "false"):
             raise invalid(only_missing="Send true or false.")
+        if len(vendor := query.get("vendor", "")) > MAX_VENDOR_LENGTH:
+            raise invalid(vendor=f"Send at most {MAX_VENDOR_LENGTH} characters.")
         file_format = files.find_format(query.get("type", ""))
-        content = files.export_file(
-            language, file_format, vendor=query.get("vendor", ""), only_missing=only_missing == "true"
-        )
+        content = files.export_file(language, file_format, vendor=vendor, only_missing=only_missing == "true")
         return Response({"language": language, "type": file_format.value, "content": content})
 
 

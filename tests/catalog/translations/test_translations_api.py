@@ -87,5 +87,8 @@ def test_hostile_files_are_refused():
         body = {"language": "de", "type": "xliff", "content": content}
         assert client.post(IMPORT, body, format="json").status_code == 400
     assert client.get(FILE, {"language": "de", "type": "pdf"}).status_code == 400
+    long_slug = {"language": "de", "type": "csv", "vendor": "x" * 101}
+    assert client.get(FILE, long_slug).status_code == 400
+    assert client.get(FILE, long_slug | {"vendor": "x" * 100}).status_code == 200
     large = {"language": "de", "type": "csv", "content": "x" * 10_000_001}
     assert client.post(IMPORT, large, format="json").status_code == 400
