@@ -29,18 +29,31 @@ def printed():
     return json.dumps(values)
 """
 FRESH = f"{PRINT_SETTINGS}\n%s\ndjango.setup()\nprint(printed())"
+# Forks a child for each environment, one after another.
 FORKED = f"""{PRINT_SETTINGS}
+from pegboard import forked_settings
 django.setup()
 printed()
-os.environ.update(json.loads(os.environ["OF_THE_CHILD"]))
-from pegboard import forked_settings
-forked_settings.read_again()
-%s
-print(printed())
+for module, environment in json.loads(os.environ["CHILDREN"]):
+    if os.fork():
+        assert os.wait()[1] == 0
+        continue
+    os.environ.update(environment)
+    forked_settings.read_again()
+    exec(module)
+    print(printed(), flush=True)
+    os._exit(0)
 """
+PROCESSES = {
+    "worker": ("", {}),
+    "caller": ("", FOR_CALLS),
+    "web": ("import pegboard.gunicorn", {"WEB_THREADS": "8"}),
+    "runtimes": ("import pegboard.gunicorn", FOR_RUNTIMES),
+}
 
 
-def settings_after(code: str, env: dict[str, str]) -> dict:
+def settings_after(code: str, env: dict[str, str]) -> list[dict]:
+    """Return the settings that each process prints."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -49,22 +62,20 @@ def settings_after(code: str, env: dict[str, str]) -> dict:
         text=True,
         check=True,
     )
-    return json.loads(done.stdout)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("module", "env"),
-    [
-        ("", {}),
-        ("", FOR_CALLS),
-        ("import pegboard.gunicorn", {"WEB_THREADS": "8"}),
-        ("import pegboard.gunicorn", FOR_RUNTIMES),
-    ],
-    ids=["worker", "caller", "web", "runtimes"],
-)
-def test_a_forked_process_has_the_settings_of_one_that_was_started(module, env):
-    forked = settings_after(FORKED % module, {"OF_THE_CHILD": json.dumps(env)})
-    assert forked == settings_after(FRESH % module, env)
+@pytest.fixture(scope="module")
+def forked() -> dict[str, dict]:
+    """The settings of each process, forked from one parent."""
+    children = settings_after(FORKED, {"CHILDREN": json.dumps([*PROCESSES.values()])})
+    return dict(zip(PROCESSES, children, strict=True))
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_forked_process_has_the_settings_of_one_that_was_started(name, forked):
+    module, env = PROCESSES[name]
+    assert [forked[name]] == settings_after(FRESH % module, env)
 
 
 def names_read_at_import(tree: ast.AST) -> set[str]:
