@@ -13,7 +13,9 @@ from django.test import Client
 
 from people.models import Role
 from tests.factories import make_user
-from tests.test_roles import routes
+from tests.test_roles import routes, short_problem_pages
+
+__all__ = ["short_problem_pages"]
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCTION = {
@@ -68,6 +70,7 @@ def test_files_may_be_kept(client):
     assert "no-store" not in answer.headers.get("Cache-Control", "")
 
 
+@pytest.mark.usefixtures("short_problem_pages")
 @pytest.mark.parametrize("actor", ["stranger", Role.ADMIN])
 def test_every_address_answers_with_the_headers(actor, handler):
     client = Client(raise_request_exception=False)
