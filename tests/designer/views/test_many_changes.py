@@ -15,6 +15,7 @@ from designer.views import upgrades
 from people.models import Role
 from tests.designer.views.test_changes import NEW, OLD
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
+from tests.module_data import module_data
 from tests.pages import signed_in_as
 
 TOOLS = 100
@@ -22,9 +23,9 @@ MOST_BYTES = 60_000
 ACCEPTED = ["parameter_without_description"]
 
 
-@pytest.fixture
-def browser(db):
-    """A browser on an agent with many tools, of which each has a newer version, and the newest breaks."""
+@module_data
+def desk():
+    """An agent with many tools, of which each has a newer version, and the newest breaks; and its user."""
     admin, agent, endpoint = make_user(Role.ADMIN), make_agent(slug="desk"), make_endpoint()
     for number in range(TOOLS):
         pin = make_pin(agent, make_tool(replace(OLD, name=f"sky_{number:03}"), endpoint=endpoint))
@@ -32,6 +33,12 @@ def browser(db):
         text = replace(OLD, name=pin.name, description="Tells how the evening sky looks.")
         make_version(pin.tool, replace(NEW, name=pin.name) if is_last else text)
     publishing.publish(agent, actor=admin, channel="live", accept=ACCEPTED)
+    return agent, admin
+
+
+@pytest.fixture
+def browser(desk):
+    agent, admin = desk
     browser = signed_in_as(admin)
     browser.agent, browser.admin = agent, admin
     return browser
