@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,16 @@ RESCORED = 500
 # A block has so many places; the capacity is a multiple of it.
 _BLOCK = 1_024
 # The scan compares so many blocks at a time, which fit into the cache of a processor.
-_SCANNED = 32
+_SCANNED = 16
+# The processors share the scan of so many blocks.
+_SHARED = 128
 _KEY = np.dtype([("tool", "<i8"), ("endpoint", "<i8")])
 # The places of tools are listed by id; a higher one in a file is damage.
 _MAX_TOOL = 2**27
 # The key of a place that is free.
 _NO_TOOL = 0
+# More signs differ than a vector has.
+_EXCLUDED = 2**16 - 1
 # So many places are checked at a time, within a millisecond.
 _CHECKED = 2_048
 # The checksum of a place while it is written. The state is older then, so it will be written again.
@@ -47,6 +52,7 @@ class VectorFile:
         self._directory, self._recipe, self._dimensions = directory, recipe, dimensions
         self._count = self._checked_through = 0
         self.state: str | None = None
+        self._scanners = ThreadPoolExecutor(os.cpu_count(), "scan of vectors")
         # Odd, so that no change of one number leaves the sum of its products as it is.
         count = _KEY.itemsize // 8 + -(-dimensions // 64) + -(-dimensions // 4)
         self._factors = np.random.default_rng(1).integers(0, 2**63, count, np.uint64) * 2 + 1
@@ -213,14 +219,13 @@ class VectorFile:
     ) -> dict[int, float]:
         """Return the cosines of the nearest tools, best first. Raises DamagedVectorsError."""
         self.check_files()
-        different = self._count_different(_signs_of(vector))
         keys = self._keys[: self._count]
         is_searched = keys["tool"] != _NO_TOOL
         if endpoints is not None:
             is_searched &= np.isin(keys["endpoint"], list(endpoints))
-        places = np.flatnonzero(is_searched)
-        if len(places) > RESCORED:
-            places = places[np.argpartition(different[places], RESCORED)[:RESCORED]]
+        different = self._count_different(_signs_of(vector))
+        np.copyto(different, _EXCLUDED, where=~is_searched)
+        places = _find_lowest(different, RESCORED)
         values = self._compare(vector[np.newaxis], places)
         best = np.argsort(-values)[:limit]
         tools = self._keys["tool"][places[best]]
@@ -230,10 +235,19 @@ class VectorFile:
         """Return how many signs of each place differ from these."""
         blocks = -(-self._count // _BLOCK)
         different = np.empty((blocks, _BLOCK), np.uint16)
-        for start in range(0, blocks, _SCANNED):
+
+        def scan(start: int) -> None:
             scanned = slice(start, min(start + _SCANNED, blocks))
             other = self._signs[scanned] ^ signs[:, np.newaxis]
             np.bitwise_count(other).sum(1, dtype=np.uint16, out=different[scanned])
+
+        starts = range(0, blocks, _SCANNED)
+        if blocks < _SHARED:
+            for start in starts:
+                scan(start)
+        else:
+            # The library lets other threads run while it counts.
+            list(self._scanners.map(scan, starts))
         return different.reshape(-1)[: self._count]
 
     def _compare(self, wordings: Vectors, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
@@ -241,6 +255,16 @@ class VectorFile:
         cosines = self._vectors[places].astype(np.float32) @ wordings.T
         nearest: npt.NDArray[np.float32] = cosines.max(1)
         return nearest
+
+
+def _find_lowest(numbers: npt.NDArray[np.uint16], limit: int) -> npt.NDArray[np.int64]:
+    """Return the places of the lowest numbers, at most so many, without those that are excluded."""
+    reached = np.cumsum(np.bincount(numbers, minlength=_EXCLUDED + 1)[:_EXCLUDED])
+    highest = int(np.searchsorted(reached, limit))
+    if highest == _EXCLUDED:
+        return np.flatnonzero(numbers != _EXCLUDED)
+    lower = np.flatnonzero(numbers < highest)
+    return np.concatenate([lower, np.flatnonzero(numbers == highest)[: limit - len(lower)]])
 
 
 def _reserve_space(path: Path, size: int) -> None:

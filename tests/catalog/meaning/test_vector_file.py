@@ -4,6 +4,7 @@ import os
 import numpy as np
 import pytest
 
+from catalog.meaning import vector_file
 from catalog.meaning.vector_file import RESCORED, DamagedVectorsError, VectorFile
 
 DIMENSIONS = 100
@@ -170,3 +171,23 @@ def test_a_place_whose_writing_was_interrupted_is_no_damage(stored, tmp_path, mo
     again = open_file(tmp_path / "meaning")
     again.check_next()
     assert again.state == "state 1"
+
+
+def test_processors_that_share_a_scan_find_what_one_finds(tmp_path, monkeypatch):
+    count = 40_000
+    vectors = vectors_of(count)
+    file = open_file(tmp_path / "meaning")
+    file.write(range(1, count + 1), [1] * count, vectors, range(2, 500), "state 1")
+    alone = file.nearest(vectors[0], None, 20)
+    monkeypatch.setattr(vector_file, "_SHARED", 1)
+    assert file.nearest(vectors[0], None, 20) == alone
+    assert next(iter(alone)) == 1
+    assert not alone.keys() & set(range(2, 500))
+
+
+def test_of_many_equal_vectors_only_some_are_compared(tmp_path):
+    count = 3 * RESCORED
+    vectors = np.repeat(vectors_of(1), count, axis=0)
+    file = open_file(tmp_path / "meaning")
+    file.write(range(1, count + 1), [1] * count, vectors, [], "state 1")
+    assert len(file.nearest(vectors[0], None, count)) == RESCORED
