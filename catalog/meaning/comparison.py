@@ -3,7 +3,7 @@
 import pkgutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,11 +63,13 @@ class Comparison:
             self.file.check_next()
         return StoredState(self.file.state, self._recipe, self._encoder.usage, self._encoder.trouble)
 
-    def find_nearest(self, request: FindNearest) -> Similarities:
+    def find_nearest(self, request: FindNearest, read_tools: Callable[[], Sequence[int]]) -> Similarities:
+        """Return cosines with the question. `read_tools` returns the other tools to compare."""
         texts = [request.text, request.rephrased] if request.rephrased else [request.text]
         vectors = self._encoder.encode([*texts, *request.clauses])
         typed, rephrased, clauses = vectors[:1], vectors[1 : len(texts)], vectors[len(texts) :]
         chore = self._encoder.rate_chore(vectors[0])
+        near: set[int] = set()
         with self._lock, self._without_damage():
             # A clause of a long question has nearest tools of its own.
             near = {
@@ -75,10 +77,13 @@ class Comparison:
                 for wording in vectors[len(texts) - 1 :]
                 for tool in self.file.nearest(wording, request.endpoints, request.limit)
             }
-            all_tools = [*near, *request.tools]
+        # Others may be searched for by their words meanwhile.
+        tools = read_tools()
+        with self._lock, self._without_damage():
+            all_tools = [*near, *tools]
             return Similarities(
                 nearest=self.file.cosines(typed, list(near)),
-                others=self.file.cosines(typed, request.tools),
+                others=self.file.cosines(typed, tools),
                 rephrased=self.file.cosines(rephrased, all_tools) if request.rephrased else {},
                 chore=chore,
                 clauses=self.file.cosines(clauses, all_tools) if request.clauses else {},

@@ -35,16 +35,22 @@ class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
     rephrased: the query with synonyms, by which the nearest tools are found; "" without synonyms.
     clauses: those of a long question, with synonyms; the tools nearest to each of them are found too.
     endpoints: where to look for the nearest tools; None for everywhere.
-    tools: other tools to compare.
+    tools: other tools to compare; None where a message of their own, OtherTools, follows.
     limit: how many tools to return that are nearest to the question, and to each clause.
     """
 
     text: str
     endpoints: list[int] | None
-    tools: list[int]
+    tools: list[int] | None
     limit: int
     rephrased: str = ""
     clauses: list[str] = []
+
+
+class OtherTools(msgspec.Struct, frozen=True, tag="other_tools"):
+    """The tools to compare with the question that was sent before them."""
+
+    tools: list[int]
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -93,7 +99,7 @@ class Failure(msgspec.Struct, frozen=True, tag="failure"):
     message: str
 
 
-Request = ReadState | Prepare | StoreTexts | FindNearest
+Request = ReadState | Prepare | StoreTexts | FindNearest | OtherTools
 Reply = StoredState | Similarities | Loading | Failure
 
 encode = msgspec.msgpack.encode

@@ -10,9 +10,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +25,7 @@ from catalog.meaning.messages import (
     Failure,
     FindNearest,
     Loading,
+    OtherTools,
     Prepare,
     ReadState,
     Reply,
@@ -49,7 +51,7 @@ class LoadedModel(Protocol):
     @property
     def stored_state(self) -> StoredState: ...
 
-    def find_nearest(self, request: FindNearest) -> Similarities: ...
+    def find_nearest(self, request: FindNearest, read_tools: Callable[[], Sequence[int]]) -> Similarities: ...
 
     def store(self, request: StoreTexts) -> None: ...
 
@@ -120,15 +122,18 @@ class MeaningServer:
         if self._loaded is None and _needs_model(request):
             client.send_bytes(encode(Loading()))
         try:
-            reply = self.answer(request)
+            reply = self.answer(request, partial(_read_tools, client))
         except Exception as error:  # noqa: BLE001 - one request, as with a full disk, ends no other
             reply = Failure(f"{type(error).__name__}: {error}")
         client.send_bytes(encode(reply))
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: Request, read_tools: Callable[[], Sequence[int]] = list) -> Reply:
+        """Return the reply. `read_tools` returns the tools that follow a question."""
         match request:
-            case FindNearest():
-                return self.load().find_nearest(request)
+            case FindNearest(tools=None):
+                return self.load().find_nearest(request, read_tools)
+            case FindNearest(tools=[*tools]):
+                return self.load().find_nearest(request, lambda: tools)
             case StoreTexts() if self._loaded or _needs_model(request):
                 self.load().store(request)
             case StoreTexts():
@@ -174,6 +179,14 @@ class MeaningServer:
 
 def _report(message: str) -> None:
     print(message, file=sys.stderr, flush=True)  # noqa: T201 - there is no log here
+
+
+def _read_tools(client: "Connection[Any, Any]") -> list[int]:
+    """Return the tools that a client sends after its question. Raises OSError or EOFError."""
+    if not client.poll(READ_SECONDS):
+        raise OSError("No tools followed the question.")
+    request = decode_request(client.recv_bytes())
+    return request.tools if isinstance(request, OtherTools) else []
 
 
 def _needs_model(request: Request) -> bool:

@@ -5,7 +5,8 @@ candidates of an engine are as good as exact scores of everything.
 """
 
 import heapq
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ class Ranking:
     cosines: how close the meanings of tools are to that of the question.
     features: those of the tools that the ranker has ordered.
     weights: the stems that were searched, by how much the question wants each.
+    leaders: the tools that the engine has found by these stems.
     stems: the stems of the words to mark in texts.
     """
 
@@ -65,6 +67,7 @@ class Ranking:
     cosines: Cosines = field(default_factory=lambda: Cosines({}, {}))
     features: dict[int, Features] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
+    leaders: frozenset[int] = frozenset()
     stems: frozenset[str] = frozenset()
 
     def explain(self, tool: int) -> Reasons | None:
@@ -146,11 +149,13 @@ def rank(
     job_words: JobWords,
     as_typed: bool = False,
     is_reranked: bool = True,
+    count_early: Callable[[frozenset[str]], object] | None = None,
 ) -> Ranking:
     """Rank the tools of the scope for a text. Raises IndexUnusableError.
 
     as_typed: no word is repaired.
     is_reranked: the order is that of the ranker; a script that trains it needs the former one.
+    count_early: called with the stems while meanings are compared, if more than `limit` tools may have any.
     """
     asked = question.read(text, job_words)
     known_words = vocabulary.look_up(asked.words, reader)
@@ -158,12 +163,16 @@ def rank(
     terms = question.weigh(asked, known_words, vocabulary.near(unknown_words, reader))
     tool_count = reader.document_count()
     gains = ranking.find_gains(terms.stress, terms.found_in, tool_count)
-    leaders = reader.candidates(terms.stress, scope, limit)
-    namesakes = reader.named(asked.key, scope, NAMESAKES) if asked.key else []
-    beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
-    exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
     concepts = question.find_concepts(asked, known_words, terms, tool_count)
-    cosines = _compare_meanings(text, asked, len(concepts), scope, exact, reader, job_words)
+    # Another process compares meanings while the engine searches.
+    with _asking_meanings(text, asked, len(concepts), scope, job_words) as compare:
+        leaders = reader.candidates(terms.stress, scope, limit)
+        namesakes = reader.named(asked.key, scope, NAMESAKES) if asked.key else []
+        beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
+        exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
+        if count_early and len(leaders) == limit:
+            count_early(frozenset(terms.stress))
+        cosines = _with_labels(compare(exact), scope, reader)
     if near := cosines.typed.keys() - exact.keys():
         among = replace(scope, among=list(near))
         exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
@@ -195,29 +204,26 @@ def rank(
         cosines,
         features,
         weights=terms.stress,
+        leaders=frozenset(each.tool for each in leaders),
         stems=question.find_stems(asked, known_words, terms),
     )
 
 
-def _compare_meanings(
-    text: str,
-    asked: Question,
-    concept_count: int,
-    scope: Scope,
-    exact: Collection[int],
-    reader: Reader,
-    job_words: JobWords,
-) -> Cosines:
-    """Compare the meaning of the text, or of the clauses of a story, with those of tools in the scope."""
+def _asking_meanings(
+    text: str, asked: Question, concept_count: int, scope: Scope, job_words: JobWords
+) -> AbstractContextManager[Callable[[Collection[int]], Cosines]]:
+    """Begin to compare the meaning of the text, or of the clauses of a story, with those of tools."""
     kind = ranker.find_kind(concept_count)
     rephrased_text = question.rephrase(asked, text) if kind == "short" else ""
     clauses = question.rephrase_clauses(text, job_words) if kind == "story" else []
-    cosines = meanings.compare(text, rephrased_text, scope, exact, clauses)
-    if scope.has_labels and cosines.typed:
-        # Vectors know no labels.
-        labelled = reader.tools_in(scope.among_only(list(cosines.typed)), len(cosines.typed))
-        cosines = cosines.among(labelled)
-    return cosines
+    return meanings.asking(text, rephrased_text, scope, clauses)
+
+
+def _with_labels(cosines: Cosines, scope: Scope, reader: Reader) -> Cosines:
+    """Return the cosines of the tools that have the labels of the scope: vectors know no labels."""
+    if not (scope.has_labels and cosines.typed):
+        return cosines
+    return cosines.among(reader.tools_in(scope.among_only(list(cosines.typed)), len(cosines.typed)))
 
 
 def _add_meanings(

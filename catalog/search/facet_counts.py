@@ -1,17 +1,20 @@
 """Counts of tools by the values of their labels: by the engine, or by PostgreSQL while there is no index."""
 
 import time
-from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, TypeVar
 
 from django.db import connection
 
 from catalog.search import changes, index, orders, tags
-from catalog.search.engines import Reader
+from catalog.search.engines import Reader, StemCondition
 from catalog.search.scope import Scope, change_starts
 from core.content_cache import digest
 
+T = TypeVar("T")
 Counts = dict[str, dict[str, int]]
 # Counts of a larger catalog may be as old as its search index is behind: a second or so.
 LARGE_CATALOG = 50_000
@@ -25,30 +28,39 @@ COLUMNS = {"endpoint": "t.endpoint_id", "status": "t.status", "item_kind": "t.ki
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The tools that a question matched: those that contain any of the stems, and these others."""
+    """The tools that a question matched: all that contain any of the stems, and those that were found.
 
-    weights: Mapping[str, float]
-    others: Collection[int]
+    with_stems: found tools that are known to contain a stem, and need not be compared with the stems again.
+    """
+
+    stems: frozenset[str]
+    found_tools: Set[int]
+    with_stems: Set[int] = frozenset()
 
 
-class _Memory:
+class _Memory(Generic[T]):
     """The last counts, by what was counted. Threads may count twice, and lose nothing."""
 
     def __init__(self) -> None:
-        self._counts: OrderedDict[object, tuple[str, float, Counts]] = OrderedDict()
+        self._counts: OrderedDict[object, tuple[str, float, T]] = OrderedDict()
 
-    def get(self, key: object, state: str, *, is_large: bool) -> Counts | None:
+    def get(self, reader: Reader, scope: Scope, what: object, count: Callable[[], T]) -> T:
+        """Return a former count of the scope, unless the catalog has changed since, or count it."""
+        tools = digest([sorted(scope.except_for), sorted(scope.among or ())])
+        key = (scope.key, scope.among is None, tools, what)
         known_state, counted_at, counts = self._counts.get(key, ("", 0.0, None))
-        is_fresh = known_state == state or (is_large and time.monotonic() - counted_at < MAX_AGE_SECONDS)
-        return counts if is_fresh else None
+        is_large = reader.document_count() > LARGE_CATALOG
+        is_young = is_large and time.monotonic() - counted_at < MAX_AGE_SECONDS
+        if counts is None or not (known_state == reader.state or is_young):
+            counts = count()
+            self._counts[key] = (reader.state, time.monotonic(), counts)
+            while len(self._counts) > REMEMBERED:
+                self._counts.popitem(last=False)
+        return counts
 
-    def put(self, key: object, state: str, counts: Counts) -> None:
-        self._counts[key] = (state, time.monotonic(), counts)
-        while len(self._counts) > REMEMBERED:
-            self._counts.popitem(last=False)
 
-
-_memory = _Memory()
+_facets: _Memory[Counts] = _Memory()
+_totals: _Memory[int] = _Memory()
 
 
 def count_values(names: Collection[str], scope: Scope, matches: Matches | None = None) -> Counts:
@@ -62,7 +74,7 @@ def count_values(names: Collection[str], scope: Scope, matches: Matches | None =
     if scope.has_labels:
         return {name: {} for name in names if name in COLUMNS}
     if matches:
-        scope = scope.among_only(list(matches.others))
+        scope = scope.among_only(list(matches.found_tools))
     counts = {}
     with connection.cursor() as cursor:
         for name in (name for name in names if name in COLUMNS):
@@ -78,17 +90,23 @@ def count_values(names: Collection[str], scope: Scope, matches: Matches | None =
 
 
 def _count(reader: Reader, names: tuple[str, ...], scope: Scope, matches: Matches | None) -> Counts:
-    weights, others = (matches.weights, matches.others) if matches else (None, ())
     minute = tuple(change_starts().values()) if "changed_since" in names else ()
-    tools = digest([sorted(others), sorted(scope.except_for), sorted(scope.among or ())])
-    question = tuple(weights.items()) if weights else None
-    key = (names, minute, scope.key, scope.among is None, question, tools)
-    is_large = reader.document_count() > LARGE_CATALOG
-    counts = _memory.get(key, reader.state, is_large=is_large)
-    if counts is None:
-        counts = reader.facets(names, scope, weights, others)
-        _memory.put(key, reader.state, counts)
-    return counts
+
+    def count(part: Scope, stems: StemCondition | None) -> Counts:
+        return _facets.get(reader, part, (names, minute, stems), partial(reader.facets, names, part, stems))
+
+    if matches is None:
+        return count(scope, None)
+    all_counts = [count(part, stems) for part, stems in _find_parts(scope, matches)]
+    return {name: dict(sum((Counter(counts[name]) for counts in all_counts), Counter())) for name in names}
+
+
+def _find_parts(scope: Scope, matches: Matches) -> list[tuple[Scope, StemCondition]]:
+    """Return what to count, one after the other, to count the tools of the scope that match."""
+    parts = [(scope, StemCondition(matches.stems))]
+    if others := matches.found_tools - matches.with_stems:
+        parts.append((scope.among_only(list(others)), StemCondition(matches.stems, is_absent=True)))
+    return parts
 
 
 def count_tools(scope: Scope) -> int:
@@ -106,8 +124,19 @@ def count_matches(scope: Scope, matches: Matches, *, with_labels: bool) -> int:
 
     with_labels: count all labels, because they are shown next; the engine then reads the matches once.
     """
-    labels = LABELS if with_labels else ("endpoint",)
-    return sum(count_values(labels, scope, matches)["endpoint"].values())
+    if with_labels:
+        return sum(count_values(LABELS, scope, matches)["endpoint"].values())
+
+    def count(reader: Reader) -> int:
+        return sum(
+            _totals.get(reader, part, stems, partial(reader.count, part, stems))
+            for part, stems in _find_parts(scope, matches)
+        )
+
+    total, state = index.read(count, 0)
+    if state and state.filled_through is None:
+        return total
+    return sum(count_values(("endpoint",), scope, matches)["endpoint"].values())
 
 
 def tools_in(scope: Scope, limit: int) -> list[int]:

@@ -6,7 +6,7 @@ the first one costs.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -225,14 +225,18 @@ def _find_page(
         query.order == RELEVANCE and shown_count + query.limit < candidates.EXACT and not folded.is_folded
     )
     limit = candidates.EXACT if is_near else candidates.MAX_CANDIDATES
-    ranking, best, waiting_count = ranked = _rank(query, scope, limit, job_words)
+
+    def count_early(stems: frozenset[str]) -> None:
+        count_matches(scope, Matches(stems, frozenset()), with_labels=with_facets)
+
+    ranking, best, waiting_count = ranked = _rank(query, scope, limit, job_words, count_early=count_early)
     # What the index does not know may still stand in the tools that wait for it.
     page_details: dict[str, Any] = (
         {} if waiting_count else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
     )
     page_details["matched_stems"] = ranking.stems
     page_details["fits_badly"] = ranked.fits_badly
-    matches = page_details["matches"] = Matches(ranking.weights, best.keys())
+    matches = page_details["matches"] = Matches(frozenset(ranking.weights), best.keys(), ranking.leaders)
     count = len(best)
     if len(ranking.hits) >= limit:
         count = max(count, count_matches(scope, matches, with_labels=with_facets))
@@ -248,13 +252,28 @@ def _find_page(
 
 
 def _rank(
-    query: Query, scope: Scope, limit: int, job_words: JobWords, *, is_current: bool = False
+    query: Query,
+    scope: Scope,
+    limit: int,
+    job_words: JobWords,
+    *,
+    is_current: bool = False,
+    count_early: Callable[[frozenset[str]], object] | None = None,
 ) -> _RankedTools:
-    """Rank tools for the question. is_current: the index lacks no change of the catalog."""
+    """Rank tools for the question. is_current: the index lacks no change of the catalog.
+
+    count_early: as for `candidates.rank`.
+    """
     text = query.q[:MAX_QUESTION_LENGTH]
     ranking, state = index.read(
         lambda reader: candidates.rank(
-            text, scope, reader, limit, job_words=job_words, as_typed=query.as_typed
+            text,
+            scope,
+            reader,
+            limit,
+            job_words=job_words,
+            as_typed=query.as_typed,
+            count_early=count_early,
         ),
         Ranking(),
     )

@@ -6,13 +6,23 @@ process of this host that `catalog.meaning` describes; where that does not answe
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
 
 from catalog.meaning import client
-from catalog.meaning.messages import FindNearest, Prepare, ReadState, Similarities, StoredState, StoreTexts
+from catalog.meaning.messages import (
+    FindNearest,
+    OtherTools,
+    Prepare,
+    ReadState,
+    Reply,
+    Similarities,
+    StoredState,
+    StoreTexts,
+)
 from catalog.meaning.models import ADDRESS, is_address
 from catalog.meaning.process import MeaningProcess
 from catalog.search import changes, index, words
@@ -99,16 +109,18 @@ def _write_texts(rows: list[IndexedTool], removed: Collection[int], state: Index
     _store(StoreTexts(tools, endpoints, texts, names, list(removed), state.dump()))
 
 
-def compare(
-    text: str, rephrased: str, scope: Scope, tools: Collection[int], clauses: Sequence[str] = ()
-) -> Cosines:
-    """Return the cosines of these tools and of the nearest others; empty where meanings are not compared.
+@contextmanager
+def asking(
+    text: str, rephrased: str, scope: Scope, clauses: Sequence[str] = ()
+) -> Iterator[Callable[[Collection[int]], Cosines]]:
+    """Begin to compare a question. The function takes other tools, and returns their cosines and the nearest.
 
     rephrased: the question with other words for what it names, "" if there are none.
     clauses: those of a story, each with other words.
     """
     if not is_compared():
-        return Cosines({}, {})
+        yield lambda tools: Cosines({}, {})
+        return
     is_filtered = bool(scope.tags or scope.version or scope.has_labels or scope.among is not None)
     endpoints = None if scope.endpoints is None else list(scope.endpoints)
     # UTF-8 has no half of a surrogate pair.
@@ -116,9 +128,14 @@ def compare(
         wording.encode(errors="replace").decode() for wording in (text, rephrased, *clauses)
     )
     limit = NEAREST_FILTERED if is_filtered else NEAREST
-    request = FindNearest(text, endpoints, list(tools), limit, rephrased, clauses)
+    request = FindNearest(text, endpoints, None, limit, rephrased, clauses)
     seconds = FIND_SECONDS_BY_ADDRESS if is_address(settings.SEARCH_MEANING) else FIND_SECONDS
-    reply = client.send_now(Path(settings.SEARCH_DIRECTORY), request, seconds)
+    with client.asking(Path(settings.SEARCH_DIRECTORY), request, seconds) as receive:
+        yield lambda tools: _read_cosines(receive(OtherTools(list(tools))))
+
+
+def _read_cosines(reply: Reply | None) -> Cosines:
+    """Return the cosines without tools that are far from the question; empty without a reply in time."""
     if not isinstance(reply, Similarities):
         return Cosines({}, {})
     typed = {**reply.nearest, **reply.others}

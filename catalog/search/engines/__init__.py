@@ -16,13 +16,23 @@ from catalog.search.engines.contract import (
     Engine,
     IndexUnusableError,
     Reader,
+    StemCondition,
     Writer,
 )
 from catalog.search.engines.tantivy_index import TantivyEngine
 
 ENGINES = {"tantivy": TantivyEngine}
 
-__all__ = ["Candidate", "Document", "Engine", "IndexUnusableError", "Reader", "Writer", "current_engine"]
+__all__ = [
+    "Candidate",
+    "Document",
+    "Engine",
+    "IndexUnusableError",
+    "Reader",
+    "StemCondition",
+    "Writer",
+    "current_engine",
+]
 
 
 @cache

@@ -43,6 +43,13 @@ class Candidate(NamedTuple):
     reference: object
 
 
+class StemCondition(NamedTuple):
+    """That a tool contains any of the stems; or none of them, with `is_absent`."""
+
+    stems: frozenset[str]
+    is_absent: bool = False
+
+
 class Reader(Protocol):
     """The index at one moment. Every method may raise IndexUnusableError."""
 
@@ -79,15 +86,16 @@ class Reader(Protocol):
         self,
         names: Collection[str],
         scope: Scope,
-        weights: Mapping[str, float] | None = None,
-        others: Collection[int] = (),
+        stems: StemCondition | None = None,
     ) -> dict[str, dict[str, int]]:
         """Return for each facet how many tools of the scope have each value.
 
         Facets are those of `Document.labels`, `endpoint`, and `changed_since` with the spans of
-        `change_starts`, of which a longer one includes the shorter. With `weights`, only tools that contain
-        any of the stems are counted, and these `others`.
+        `change_starts`, of which a longer one includes the shorter.
         """
+
+    def count(self, scope: Scope, stems: StemCondition) -> int:
+        """Return how many tools of the scope meet the condition."""
 
 
 class Writer(Protocol):

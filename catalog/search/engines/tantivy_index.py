@@ -10,8 +10,10 @@ import os
 import shutil
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +21,8 @@ from typing import Any, NamedTuple
 import tantivy
 from tantivy import FieldType, Occur, Query
 
-from catalog.search.engines.contract import Candidate, Document, IndexUnusableError
+from catalog.models.tools import ItemKind, ToolStatus
+from catalog.search.engines.contract import Candidate, Document, IndexUnusableError, StemCondition
 from catalog.search.scope import Scope, change_starts
 
 logger = logging.getLogger(__name__)
@@ -139,35 +142,38 @@ class TantivyReader:
         if not weights:
             return []
         query = _any_of(weights)
-        if scope == _USUAL:
+        if _holds_most(scope):
             # The library passes over most tools that have a word, unless it has to check a condition.
-            usual, is_complete = self._usual_candidates(query, limit + SPARE)
-            if is_complete or len(usual) >= limit:
-                return usual[:limit]
+            first, is_complete = self._first_candidates(query, scope, limit + SPARE)
+            if is_complete or len(first) >= limit:
+                return first[:limit]
         return self._search(query, scope, limit)
 
-    def _usual_candidates(self, query: Query, limit: int) -> tuple[list[Candidate], bool]:
-        """Return those of the first tools that the default scope holds, and whether there are no more."""
+    def _first_candidates(self, query: Query, scope: Scope, limit: int) -> tuple[list[Candidate], bool]:
+        """Return those of the first tools that the scope holds, and whether there are no more."""
         with _reported("The search index cannot be read"):
             hits = self._searcher.search(query, limit, count=False).hits
             usual = self._searcher.fast_field_values("usual", [address for _, address in hits])
-            hits = [hit for hit, is_usual in zip(hits, usual, strict=True) if is_usual]
-        return self._read_tools(hits), len(usual) < limit
+        first = self._read_tools(hits)
+        unusual = [tool.tool for tool, is_usual in zip(first, usual, strict=True) if not is_usual]
+        outside = set(unusual).difference(self.tools_in(scope.among_only(unusual), limit) if unusual else ())
+        return [candidate for candidate in first if candidate.tool not in outside], len(hits) < limit
 
     def named(self, name_key: str, scope: Scope, limit: int) -> list[Candidate]:
         return self._search(_term("name_key", _cut(name_key)), scope, limit)
 
     def names_beginning(self, name_key: str, scope: Scope, limit: int) -> list[Candidate]:
-        with _reported("Names cannot be completed"):
-            filters = _filters(scope)
-            only = (
-                Query.boolean_query([(Occur.Must, filter_query) for filter_query in filters])
-                if filters
-                else None
-            )
-            keys = self._searcher.terms_with_prefix("name_key", _cut(name_key), only, limit + 1)
-        begin = [key for key, _ in keys if key != name_key]
-        return self._search(Query.term_set_query(SCHEMA, "name_key", begin), scope, limit) if begin else []
+        # Names are read without the conditions of the scope first, because these take longest.
+        for filters in ([], _filters(scope)):
+            only = Query.boolean_query([(Occur.Must, each) for each in filters]) if filters else None
+            with _reported("Names cannot be completed"):
+                keys = self._searcher.terms_with_prefix("name_key", _cut(name_key), only, limit + 1)
+            begin = [key for key, _ in keys if key != name_key]
+            query = Query.term_set_query(SCHEMA, "name_key", begin)
+            beginnings = self._search(query, scope, limit) if begin else []
+            if len(keys) <= limit or len(beginnings) >= limit:
+                break
+        return beginnings
 
     def vectors(self, references: Sequence[object]) -> list[bytes]:
         with _reported("The search index cannot be read"):
@@ -177,19 +183,8 @@ class TantivyReader:
         return [candidate.tool for candidate in self._search(_term("kind", TOOL), scope, limit)]
 
     def facets(
-        self,
-        names: Collection[str],
-        scope: Scope,
-        weights: Mapping[str, float] | None = None,
-        others: Collection[int] = (),
+        self, names: Collection[str], scope: Scope, stems: StemCondition | None = None
     ) -> dict[str, dict[str, int]]:
-        counted_query = _term("kind", TOOL)
-        if weights is not None:
-            listed_tools = Query.term_set_query(SCHEMA, "tool", list(others))
-            counted_query = Query.boolean_query(
-                [(Occur.Should, _any_of(weights)), (Occur.Should, listed_tools)]
-            )
-        query = _within(counted_query, scope)
         # The library refuses ranges that overlap.
         starts = list(change_starts().items())
         ends = [{}, *({"to": start} for _, start in starts)]
@@ -202,16 +197,29 @@ class TantivyReader:
             else {"terms": {"field": name, "size": FACET_VALUES}}
             for name in names
         }
+        counts: dict[str, Counter[str]] = {name: Counter() for name in names}
         with _reported("Facets cannot be counted"):
-            counted = self._searcher.aggregate(query, aggregations)
-        counts = {
-            name: {str(bucket["key"]): int(bucket["doc_count"]) for bucket in counted[name]["buckets"]}
-            for name in names
-        }
+            for query, sign in _counted_queries(scope, stems):
+                counted = self._searcher.aggregate(query, aggregations)
+                for name in names:
+                    buckets = counted[name]["buckets"]
+                    counts[name].update({str(row["key"]): sign * int(row["doc_count"]) for row in buckets})
+        for name in names:
+            counts[name] = +counts[name]  # without zeros
         if "changed_since" in counts:
-            disjoint = [counts["changed_since"].get(name, 0) for name, _ in starts]
-            counts["changed_since"] = dict(zip(change_starts(), accumulate(disjoint), strict=True))
-        return counts
+            disjoint = [counts["changed_since"][name] for name, _ in starts]
+            sums = dict(zip(change_starts(), accumulate(disjoint), strict=True))
+            return {**counts, "changed_since": sums}
+        return dict(counts)
+
+    def count(self, scope: Scope, stems: StemCondition) -> int:
+        with _reported("Tools cannot be counted"):
+            # The stubs of the library lack `count`.
+            results: list[tuple[Any, int]] = [
+                (self._searcher.search(query, 1, count=True), sign)
+                for query, sign in _counted_queries(scope, stems)
+            ]
+        return sum(sign * int(result.count) for result, sign in results)
 
     def _search(self, query: Query, scope: Scope, limit: int) -> list[Candidate]:
         with _reported("The search index cannot be read"):
@@ -232,6 +240,40 @@ def _any_of(weights: Mapping[str, float]) -> Query:
         clauses.append((Occur.Should, Query.boost_query(_term("prose", term), weight)))
         clauses.append((Occur.Should, Query.boost_query(_term("detail", term), weight * DETAIL_WEIGHT)))
     return Query.boolean_query(clauses)
+
+
+def _counted_queries(scope: Scope, stems: StemCondition | None) -> list[tuple[Query, int]]:
+    """Return queries whose counts, each with its sign, add up to that of the scope."""
+    if stems is None:
+        counted_query = _term("kind", TOOL)
+    else:
+        terms = [_term(field, stem) for stem in stems.stems for field in ("prose", "detail")]
+        counted_query = Query.boolean_query([(Occur.Should, term) for term in terms])
+        if stems.is_absent:
+            counted_query = Query.boolean_query(
+                [(Occur.Must, _term("kind", TOOL)), (Occur.MustNot, counted_query)]
+            )
+    if not _holds_most(scope):
+        return [(_within(counted_query, scope), 1)]
+    # To check this condition of nearly all tools takes twice as long as to find them.
+    others = {
+        "status": [status.value for status in ToolStatus if scope.status not in (None, status)],
+        "item_kind": [kind.value for kind in ItemKind if scope.kinds and kind not in scope.kinds],
+    }
+    outside = [Query.term_set_query(SCHEMA, label, values) for label, values in others.items() if values]
+    if not outside:
+        return [(counted_query, 1)]
+    outside_query = Query.boolean_query([(Occur.Should, query) for query in outside])
+    return [
+        (counted_query, 1),
+        (Query.boolean_query([(Occur.Must, outside_query), (Occur.Must, counted_query)]), -1),
+    ]
+
+
+def _holds_most(scope: Scope) -> bool:
+    """Return whether nearly all tools of a catalog are in the scope."""
+    is_wide = scope.status in (None, _USUAL.status) and scope.kinds in ((), _USUAL.kinds)
+    return is_wide and scope == replace(_USUAL, status=scope.status, kinds=scope.kinds)
 
 
 def _within(query: Query, scope: Scope) -> Query:

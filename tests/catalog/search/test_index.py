@@ -12,7 +12,7 @@ from catalog import search
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, index, listing
-from catalog.search.engines import IndexUnusableError, current_engine, tantivy_index
+from catalog.search.engines import IndexUnusableError, StemCondition, current_engine, tantivy_index
 from catalog.search.scope import Scope
 from catalog.vendors.operations import update_vendor
 from people.models import Role
@@ -206,7 +206,28 @@ def test_facets_count_every_tool_that_matches():
     assert counts["tag"] == {"post": 4}
     assert counts["status"] == {"active": 7, "withdrawn": 1}
     assert counts["endpoint"][str(endpoint.pk)] == 7
-    assert reader.facets(("tag",), Scope(), {"letter": 1.0})["tag"] == {"post": 3}
+    letters = StemCondition(frozenset({"letter"}))
+    assert reader.facets(("tag",), Scope(), letters)["tag"] == {"post": 3}
+
+
+@pytest.mark.parametrize("scope", [Scope(), Scope(status=None), Scope(tags=(("post",),)), Scope(kinds=())])
+def test_counts_of_stems_and_without_them_add_up(scope):
+    endpoint = make_endpoint()
+    for number in range(6):
+        name = f"letter_{number}" if number % 3 else f"parcel_{number}"
+        status = "active" if number % 2 else "withdrawn"
+        make_tool(make_signature(name, description="", tags=("post",)), endpoint=endpoint, status=status)
+    search.index_pending()
+    reader = current_engine().open()
+    tools = Tool.objects.filter(**({"status": scope.status} if scope.status else {}))
+    letter_count = tools.filter(name__startswith="letter").count()
+    has_stem = StemCondition(frozenset({"letter"}))
+    has_none = has_stem._replace(is_absent=True)
+    other_count = len(tools) - letter_count
+    assert (reader.count(scope, has_stem), reader.count(scope, has_none)) == (letter_count, other_count)
+    for condition, count in ((has_stem, letter_count), (has_none, other_count)):
+        assert sum(reader.facets(("status",), scope, condition)["status"].values()) == count
+    assert reader.count(scope, StemCondition(frozenset())) == 0
 
 
 def test_batches_end_in_the_same_index_as_one(monkeypatch):

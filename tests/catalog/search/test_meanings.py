@@ -118,20 +118,25 @@ def test_the_model_tells_chores_from_questions_to_software(tmp_path):
     assert min(chore, german_chore) > 0 > max(question, german_question)
 
 
+def compare(text, tools=(), clauses=()):
+    with meanings.asking(text, "", Scope(None), clauses) as read_cosines:
+        return read_cosines(tools)
+
+
 def test_what_the_model_knows_of_chores_comes_with_the_tools(host, monkeypatch):
     monkeypatch.setattr(ThingsEncoder, "rate_chore", lambda self, vector: 2.5)
     make_tool(make_signature("issue_cheque"))
     index_all()
-    assert meanings.compare("salary", "", Scope(None), []).chore == 2.5
+    assert compare("salary").chore == 2.5
 
 
 def test_a_story_is_compared_clause_by_clause(host):
     cheque, forecast = make_tool(make_signature("issue_cheque")), make_tool(make_signature("forecast"))
     index_all()
-    cosines = meanings.compare("x", "", Scope(None), [cheque.pk, forecast.pk], ["my salary", "any plane"])
+    cosines = compare("x", [cheque.pk, forecast.pk], ["my salary", "any plane"])
     assert cosines.find_clause(cheque.pk) > 0.6 > cosines.typed[cheque.pk]
     assert cosines.find_clause(forecast.pk) < 0.6
-    assert meanings.compare("x", "", Scope(None), [cheque.pk]).clauses is None
+    assert compare("x", [cheque.pk]).clauses is None
 
 
 def test_a_tool_that_only_a_clause_of_a_story_is_near_to_is_found(host, monkeypatch):
@@ -139,8 +144,8 @@ def test_a_tool_that_only_a_clause_of_a_story_is_near_to_is_found(host, monkeypa
     cheque = make_tool(make_signature("issue_cheque"))
     make_tool(make_signature("forecast"))
     index_all()
-    assert cheque.pk in meanings.compare("a plane", "", Scope(None), [], ["my salary", "a plane"]).typed
-    assert cheque.pk not in meanings.compare("a plane", "", Scope(None), []).typed
+    assert cheque.pk in compare("a plane", [], ["my salary", "a plane"]).typed
+    assert cheque.pk not in compare("a plane").typed
 
 
 def test_without_the_process_words_answer(host, settings):
@@ -157,7 +162,7 @@ def test_a_slow_process_is_waited_for_once(host, monkeypatch):
     asked = []
     monkeypatch.setattr(meanings, "FIND_SECONDS", 0.05)
     waiting = threading.Event()
-    monkeypatch.setattr(host, "answer", lambda request: asked.append(request) or waiting.wait(5))
+    monkeypatch.setattr(host, "answer", lambda request, _: asked.append(request) or waiting.wait(5))
     try:
         assert names("cheque") == names("cheque") == ["issue_cheque"]
         assert len(asked) == 1
@@ -276,7 +281,7 @@ def test_a_request_that_is_none_ends_nothing(host, settings):
 def test_a_request_that_fails_ends_no_other(host, settings, monkeypatch):
     directory = Path(settings.SEARCH_DIRECTORY)
     with monkeypatch.context() as broken:
-        broken.setattr(host, "answer", lambda request: 1 // 0)
+        broken.setattr(host, "answer", lambda *_: 1 // 0)
         with pytest.raises(client.MeaningUnavailableError, match="ZeroDivisionError"):
             client.send(directory, ReadState(), 5.0)
     assert client.send(directory, ReadState(), 5.0).state is None
