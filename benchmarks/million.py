@@ -63,6 +63,7 @@ def main() -> Iterator[Figure]:
     yield from page_figures()
     memory = psutil.Process().memory_full_info()
     yield Figure("memory of a web worker", memory.uss / 1e6, "MB", target=MAX_WORKER_MB, less_is_better=True)
+    yield Figure("of that, pages of the index, which all workers of a host share", mapped_mb(), "MB")
     per_tool = size("tantivy-*") / TOOLS
     yield Figure("index, per tool", per_tool, "bytes", target=MAX_INDEX_BYTES, less_is_better=True)
     yield Figure("vectors, per tool", size("meaning") / TOOLS, "bytes")
@@ -98,6 +99,13 @@ def page_figures() -> Iterator[Figure]:
 def administrator() -> User:
     user, _ = User.objects.get_or_create(username="benchmark", defaults={"role": Role.ADMIN})
     return user
+
+
+def mapped_mb() -> float:
+    """Return the megabytes that this process has read of the files of the index."""
+    maps = psutil.Process().memory_maps()
+    mapped: int = sum(each.private_clean for each in maps if settings.SEARCH_DIRECTORY in each.path)
+    return mapped / 1e6
 
 
 def size(pattern: str) -> int:
