@@ -214,14 +214,11 @@ class _RequestedCall:
                 ),
                 is_confirmed=self.request.is_confirmed,
                 call_id=self.request.call_id,
-                runtime=runtime_of(
-                    self.release,
-                    self.key,
-                    self.request.sub_agent,
-                    tool.signature.name,
-                    self.request.on_behalf_of,
-                    self.request.site,
-                    self.request.side,
+                runtime=replace(
+                    runtime_of(self.release, self.key, tool.signature.name, self.request.sub_agent),
+                    on_behalf_of=self.request.on_behalf_of,
+                    site=self.request.site,
+                    side=self.request.side,
                 ),
                 terms=RetryTerms(policy=tool.retry or retries.DEFAULT, effects=tool.signature.annotations),
                 thread=threads.begin(thread, version) if thread else None,
@@ -346,42 +343,59 @@ def run(release: Release, call_request: CallRequest, *, actor: User, key: ApiKey
     return answer_of(masked_call(call, key), tool, call_request.format_)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Continuation:
+    """A request to continue a call that stopped to ask.
+
+    answers: by question. The other members are as in a `CallRequest`.
+    """
+
+    answers: Mapping[str, Any]
+    format_: str = ""
+    call_id: ClientCallId | None = None
+    site: str = ""
+    side: CallerSide = USUAL
+    mark: str = ""
+    mode: Mode = Mode.WAIT
+    is_made_here: bool = False
+
+
 def resume(
     call: Call,
     release: Release,
     tool: ReleasedTool,
+    continuation: Continuation,
     *,
     actor: User,
     key: ApiKey | None,
-    answers: Mapping[str, Any],
-    format_: str = "",
-    call_id: ClientCallId | None = None,
-    site: str = "",
-    side: CallerSide = USUAL,
-    mark: str = "",
-    mode: Mode = Mode.WAIT,
-    is_made_here: bool = False,
 ) -> Answer:
     """Continue `call`, which stopped to ask, through the release that it was sent through.
 
-    Returns a new call, or the one that was sent with this `call_id` before. `side`, `mark`, `mode` and
-    `is_made_here` are as in a `CallRequest`; `release` and `tool` are those of
-    `stored_calls.find_release_and_tool`. Raises ConfirmationError, TooManyCallsError, DomainError.
+    Returns a new call, or the one that was sent with this `call_id` before. `release` and `tool` are those
+    of `stored_calls.find_release_and_tool`. Raises ConfirmationError, TooManyCallsError, DomainError.
     """
     released_version(tool)
-    runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, side=side)
     continue_call: Callable[..., Call] = invocation.continue_now
-    if is_made_here:
+    if continuation.is_made_here:
         continue_call = invocation.continue_in_thread
-    elif mode != Mode.WAIT:
-        continue_call = partial(continuing.continue_call, mode=mode)
+    elif continuation.mode != Mode.WAIT:
+        continue_call = partial(continuing.continue_call, mode=continuation.mode)
     try:
         following = continue_call(
-            call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark
+            call,
+            actor=actor,
+            answers=continuation.answers,
+            call_id=continuation.call_id,
+            runtime=replace(
+                runtime_of(release, key, tool.signature.name, call.sub_agent),
+                site=continuation.site,
+                side=continuation.side,
+            ),
+            mark=continuation.mark,
         )
     except ArgumentsError as error:
-        return _refuse_arguments(tool, error, format_)
-    return answer_of(masked_call(following, key), tool, format_)
+        return _refuse_arguments(tool, error, continuation.format_)
+    return answer_of(masked_call(following, key), tool, continuation.format_)
 
 
 def resume_in_background(
@@ -390,7 +404,8 @@ def resume_in_background(
     """Continue a call whose user has granted the requested authorization. A worker runs it."""
     released_version(tool)
     runtime = replace(
-        runtime_of(release, key, call.sub_agent, tool.signature.name, site=call.site),
+        runtime_of(release, key, tool.signature.name, call.sub_agent),
+        site=call.site,
         why=f"The user has authorized what call {call.pk} asked for.",
     )
     return continuing.continue_call(call, actor=actor, answers={}, key=call_key, runtime=runtime)
@@ -476,25 +491,9 @@ def released_version(tool: ReleasedTool) -> ToolVersion:
     return version
 
 
-def runtime_of(
-    release: Release,
-    key: ApiKey | None,
-    sub_agent: str = "",
-    tool: str = "",
-    on_behalf_of: OnBehalfOf | None = None,
-    site: str = "",
-    side: CallerSide = USUAL,
-) -> Runtime:
+def runtime_of(release: Release, key: ApiKey | None, tool: str = "", sub_agent: str = "") -> Runtime:
+    """Return the runtime that calls this tool of the release, by its name."""
     source = f"with the key “{key.name}”" if key else "from a browser"
     reason = f"Release {release.number} of “{release.agent.name}”, {source}."
-    return Runtime(
-        agent=release.agent_id,
-        release=release.number,
-        key=key,
-        why=reason,
-        sub_agent=sub_agent,
-        tool=tool,
-        on_behalf_of=on_behalf_of,
-        site=site,
-        side=side,
-    )
+    agent, number = release.agent_id, release.number
+    return Runtime(agent=agent, release=number, key=key, why=reason, sub_agent=sub_agent, tool=tool)

@@ -39,25 +39,36 @@ class StreamEvent:
     answer: Answer | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StreamedCall:
+    """A call of a released tool, streamed to a key by the names of a format."""
+
+    call: Call
+    tool: ReleasedTool
+    key: ApiKey | None
+    format_: str = ""
+
+    def answer(self) -> Answer:
+        """Return the result of the call so far, as the key may read it."""
+        return answer_of(masked_call(self.call, self.key), self.tool, self.format_)
+
+
 def follow(
-    call: Call,
-    tool: ReleasedTool,
-    key: ApiKey | None,
-    format_: str = "",
+    streamed_call: StreamedCall,
+    *,
     after: str = "",
     place: ExitStack | None = None,
     alive_every: float = KEEPALIVE_SECONDS,
 ) -> "CallStream":
-    """Stream the call as the key may read it, from the beginning or after the event with this id. After
-    `alive_every` seconds without an event an `alive` event is sent.
+    """Stream the call from the beginning, or after the event with the id `after`. After `alive_every` seconds
+    without an event an `alive` event is sent.
 
     `place` comes from `reserve_room`; the stream closes it. Without one, raises NoRoomToFollowError before
     the first event.
     """
-    with place or reserve_room(places.holder_of(call), NoRoomToFollowError) as room_stack:
-        event_stream = _generate_events(
-            call, tool, key, format_, after if _ID.fullmatch(after) else "", alive_every
-        )
+    holder = places.holder_of(streamed_call.call)
+    with place or reserve_room(holder, NoRoomToFollowError) as room_stack:
+        event_stream = _generate_events(streamed_call, after if _ID.fullmatch(after) else "", alive_every)
         return CallStream(event_stream, room_stack.pop_all())
 
 
@@ -97,14 +108,12 @@ class EncodedStream:
         self._call_stream.close()
 
 
-def _generate_events(
-    call: Call, tool: ReleasedTool, key: ApiKey | None, format_: str, after: str, alive_every: float
-) -> Generator[StreamEvent]:
-    # Partial results may repeat any part of an input, so whoever gets masks gets none of them.
-    gets_masks = is_masked(call, key)
+def _generate_events(streamed_call: StreamedCall, after: str, alive_every: float) -> Generator[StreamEvent]:
+    call, tool = streamed_call.call, streamed_call.tool
+    # Partial results may repeat any part of an input, so a key that gets masks gets none of them.
+    gets_masks = is_masked(call, streamed_call.key)
     if not after:
-        answer = answer_of(masked_call(call, key), tool, format_)
-        yield StreamEvent(condition="started", id=events.FIRST, answer=answer)
+        yield StreamEvent(condition="started", id=events.FIRST, answer=streamed_call.answer())
     last_id, deadline, last_sent_at = (
         after or events.FIRST,
         time.monotonic() + MAX_STREAM_SECONDS,
@@ -125,7 +134,7 @@ def _generate_events(
                 # Without declared outputs the data may repeat what a designer has hidden.
                 partial = {} if tool.signature.hidden_outputs else event.data
             else:
-                names = wires(tool.signature, format_)[0]
+                names = wires(tool.signature, streamed_call.format_)[0]
                 partial = {"outputs": wire.outputs_for_the_caller(tool.signature, names, outputs)}
             if partial:
                 last_sent_at = time.monotonic()
@@ -133,7 +142,7 @@ def _generate_events(
         if not new_events and not is_active:
             if call.outcome != "unknown":
                 call.refresh_from_db()
-            answer = answer_of(masked_call(call, key), tool, format_)
+            answer = streamed_call.answer()
             yield StreamEvent(condition=condition_of(answer), id=last_id, answer=answer)
             return
         if time.monotonic() - last_sent_at >= alive_every:

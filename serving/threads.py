@@ -55,7 +55,7 @@ def begin(
     return threads.create(
         released_version(tool) if tool else None,
         actor=actor,
-        runtime=runtime_of(release, key, sub_agent, name),
+        runtime=runtime_of(release, key, name, sub_agent),
         key=thread_id,
         metadata=metadata,
     )

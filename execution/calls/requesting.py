@@ -143,17 +143,17 @@ def request_call(
         callbacks.check(callback)
     if parent := columns.get("parent"):
         runtime = runtime_of_step(parent, version)
-    terms = _check(
-        version,
-        arguments,
-        runtime,
-        terms,
-        columns.get("thread"),
-        columns.get("activity"),
-        is_confirmed=is_confirmed,
-        has_ended=outcome is not None,
-        has_valid_arguments=has_valid_arguments,
-    )
+    checks.refuse_too_large(arguments)
+    review_states = _check_recipient(version, runtime, columns, has_ended=outcome is not None)
+    if not has_valid_arguments and (refusal := outcomes.refusal(version.decoded(), arguments)):
+        raise ArgumentsError(refusal)
+    if terms is None:
+        policy = retries.resolve_policy(endpoint=version.tool.endpoint.retry).policy
+        terms = RetryTerms(policy=policy, effects=effective_texts.effects(version.tool, version.decoded()))
+    if outcome is None and not is_confirmed:
+        activity = columns.get("activity")
+        if reason := checks.reason_to_confirm(version, review_states, terms.effects, activity):
+            raise ConfirmationError(reason)
     call = Call(
         tool=version.tool,
         version=version,
@@ -187,43 +187,25 @@ def store_or_unknown(call: Call, write: Callable[[], Call]) -> Call:
         return results.end_with_unknown_outcome(call)
 
 
-def _check(
-    version: ToolVersion,
-    arguments: Mapping[str, Any],
-    runtime: Runtime | None,
-    terms: RetryTerms | None,
-    thread: Thread | None,
-    activity: ActivityVersion | None,
-    *,
-    is_confirmed: bool,
-    has_ended: bool,
-    has_valid_arguments: bool,
-) -> RetryTerms:
-    """Check whether the call may run, and return its terms for retries.
+def _check_recipient(
+    version: ToolVersion, runtime: Runtime | None, columns: CallColumns, *, has_ended: bool
+) -> Collection[FindingState]:
+    """Check that the vendor may receive the call, and that the thread belongs to the tool.
 
-    terms: None uses the policy of the endpoint. has_ended: nothing is sent, because the call has an outcome.
-    Raises ArgumentsError, ConfirmationError, DomainError.
+    has_ended: nothing is sent, because the call has an outcome already.
+    Return the states of the version's findings; none if the call is not for the vendor.
     """
-    signature = version.decoded()
-    checks.refuse_too_large(arguments)
     states: Collection[FindingState] = ()
-    calls_vendor = activity is None and not has_ended
+    calls_vendor = columns.get("activity") is None and not has_ended
     if calls_vendor:
         states = checks.review_states(version)
         checks.refuse_unfit(version, states, runtime)
-        if note := version.tool.endpoint.build_protocol().why_not_run(signature):
+        if note := version.tool.endpoint.build_protocol().why_not_run(version.decoded()):
             raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
+    thread = columns.get("thread")
     if thread and (thread.tool_id != version.tool_id or not calls_vendor):
         raise DomainError("other_thread", "This thread is one of another tool.", status=409)
-    if not has_valid_arguments and (refusal := outcomes.refusal(signature, arguments)):
-        raise ArgumentsError(refusal)
-    if terms is None:
-        policy = retries.resolve_policy(endpoint=version.tool.endpoint.retry).policy
-        terms = RetryTerms(policy=policy, effects=effective_texts.effects(version.tool, signature))
-    may_act = not has_ended and not is_confirmed
-    if may_act and (reason := checks.reason_to_confirm(version, states, terms.effects, activity)):
-        raise ConfirmationError(reason)
-    return terms
+    return states
 
 
 def runtime_of_step(parent: Call, version: ToolVersion) -> Runtime | None:

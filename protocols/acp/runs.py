@@ -54,19 +54,16 @@ def run(session: Session, signature: Signature, request: Mapping[str, Any], loca
     """Run an agent and wait for the result. A mark in the run allows to find it after a timeout."""
     mark = session.mark or str(uuid4())
     body = location.body(request, mark, is_stored=False)
+    sent_run = _SentRun(session, location, mark=mark)
     try:
         reply = session.post(location.path(wire.WAIT), json=body, accept=_STATUSES)
         if reply.status in _NOT_OFFERED and acp_document.streams(signature):
             return _streamed(session, signature, body, location)
         if reply.status in (404, 410):
             return _refused_start(session, reply, body)
-        return _outcome(session, signature, reply, location, mark)
+        return _outcome(signature, reply, sent_run)
     except UnavailableError as error:
-        return (
-            _give_up(session, error, location, mark=mark)
-            if error.code in _TOO_SLOW
-            else outcomes.convert_error(error)
-        )
+        return _give_up(sent_run, error) if error.code in _TOO_SLOW else outcomes.convert_error(error)
     except ProtocolError as error:
         return outcomes.convert_error(error)
 
@@ -108,7 +105,7 @@ def look(session: Session, signature: Signature, run_id: str, location: RunLocat
     if status not in wire.ENDED_STATUSES:
         return None
     ended = session.get(location.path(run_id, wire.WAIT), accept=_STATUSES)
-    outcome = _outcome(session, signature, ended, location, "", run_id, status)
+    outcome = _outcome(signature, ended, _SentRun(session, location, run_id=run_id), known_status=status)
     _forget(session, outcome, run_id, location)
     return outcome
 
@@ -173,7 +170,7 @@ def resume(
         reply = session.post(location.path(run_id), json=answer, accept=_STATUSES)
     except UnavailableError as error:
         if error.code in _TOO_SLOW:
-            return _give_up(session, error, location, run_id=run_id)
+            return _give_up(_SentRun(session, location, run_id=run_id), error)
         return outcomes.convert_error(error)
     except ProtocolError as error:
         return outcomes.convert_error(error)
@@ -184,13 +181,13 @@ def _wait_for_run(
     session: Session, signature: Signature, state: Mapping[str, Any], location: RunLocation
 ) -> Outcome:
     # The vendor has the answer. After a failure Pegboard waits again and does not send the answer again.
-    run_id = state["run_id"]
+    sent_run = _SentRun(session, location, run_id=state["run_id"])
     try:
-        reply = session.get(location.path(run_id, wire.WAIT), accept=_STATUSES)
-        return _outcome(session, signature, reply, location, "", run_id)
+        reply = session.get(location.path(sent_run.run_id, wire.WAIT), accept=_STATUSES)
+        return _outcome(signature, reply, sent_run)
     except UnavailableError as error:
         if error.code in _TOO_SLOW:
-            return _give_up(session, error, location, run_id=run_id)
+            return _give_up(sent_run, error)
         failure = {"code": error.code, "message": f"{error.message} The answer was sent; the run continues."}
         next_state = {**state, "answered": True}
         return Outcome(
@@ -200,17 +197,22 @@ def _wait_for_run(
         return outcomes.convert_error(error)
 
 
+@dataclass(frozen=True, slots=True)
+class _SentRun:
+    """A run that the vendor has received: found by its id, or by its mark while the id is unknown ("")."""
+
+    session: Session
+    location: RunLocation
+    mark: str = ""
+    run_id: str = ""
+
+
 def _outcome(
-    session: Session,
-    signature: Signature,
-    reply: Reply,
-    location: RunLocation,
-    mark: str,
-    run_id: str = "",
-    known_status: object = None,
+    signature: Signature, reply: Reply, sent_run: _SentRun, *, known_status: object = None
 ) -> Outcome:
+    """Return the outcome in the vendor's reply. known_status: that of the run, if the reply states none."""
     if reply.status == 204:
-        return _still_running(session, location, mark, run_id)
+        return _still_running(sent_run)
     if reply.status != 200:
         return _refused(reply)
     answer = strict_json.require_answer(reply)
@@ -229,15 +231,15 @@ def _outcome(
     if not isinstance(output, dict) and status not in wire.FAILED_STATUSES:
         raise ProtocolViolationError("SHAPE", f"The run is “{printable(str(status), 40)}” and has no output.")
     output = output if isinstance(output, dict) else {}
-    run_id = run_id or _run_id(run)
+    run_id = sent_run.run_id or _run_id(run)
     if status == "pending" and _kind(output) == "result":
-        return _still_running(session, location, mark, run_id)
+        return _still_running(replace(sent_run, run_id=run_id))
     return _with_notes(_outcome_of_output(signature, output, run_id, status), answer)
 
 
-def _still_running(session: Session, location: RunLocation, mark: str, run_id: str) -> Outcome:
+def _still_running(sent_run: _SentRun) -> Outcome:
     error = UnavailableError("STILL_RUNNING", "The vendor stopped waiting before the agent had finished.")
-    return _give_up(session, error, location, mark=mark, run_id=run_id)
+    return _give_up(sent_run, error)
 
 
 def _with_notes(outcome: Outcome, answer: AnswerDocument) -> Outcome:
@@ -341,15 +343,14 @@ def _refused(reply: Reply, look_up: Callable[[], object] | None = None) -> Outco
     return outcomes.complaint(reply, look_up=look_up)
 
 
-def _give_up(
-    session: Session, error: UnavailableError, location: RunLocation, *, mark: str = "", run_id: str = ""
-) -> Outcome:
+def _give_up(sent_run: _SentRun, error: UnavailableError) -> Outcome:
     # The agent may still be running, so the run is cancelled.
     result = "The run was cancelled."
+    session, location = sent_run.session, sent_run.location
     try:
-        if not (vendor_run_id := run_id or find(session, mark, location)):
+        if not (run_id := sent_run.run_id or find(session, sent_run.mark, location)):
             raise ProtocolViolationError("SHAPE", "The run is not among the vendor's runs.")
-        stop(session, vendor_run_id, location)
+        stop(session, run_id, location)
     except ProtocolError:
         result = "The run could not be cancelled and may still be running."
     failure = {"code": error.code, "message": f"{error.message} {result}"}
@@ -432,7 +433,7 @@ def _streamed(
     if not last:
         raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
     if _kind(last) == "result" and last.get("status") == "pending":
-        return _still_running(session, location, wire.mark_of(body), _run_id(last))
+        return _still_running(_SentRun(session, location, wire.mark_of(body), _run_id(last)))
     return _with_notes(_outcome_of_output(signature, last, last.get("run_id"), last.get("status")), answer)
 
 

@@ -1,7 +1,7 @@
 """Run a tool over MCP: build the request, and turn the answer into an outcome."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -54,36 +54,36 @@ _OF_THE_CALLER = "The program that calls did not say that it can put such a ques
 ListedSchema = Callable[[Transport, str], dict[str, Any]]
 
 
-def invoke(
-    session: Session,
-    tool_id: str,
-    signature: Signature,
-    arguments: Mapping[str, Any],
-    listed_schema: ListedSchema,
-    questions: Collection[str] = QUESTIONS,
-    era: Era = "",
-) -> Outcome:
-    """Send a call. era: the administrator's choice; "" detects the era."""
-    sent_arguments = arguments_to_send(signature, arguments)
-    if whole_parameter := _whole_parameter(signature.inputs):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalledTool:
+    """A tool of a vendor, and the way in which it is called.
+
+    listed_schema: reads the tool's present input schema from the vendor's list.
+    questions: the kinds of questions that the caller can answer. era: the administrator's choice; "" detects
+    the era.
+    """
+
+    session: Session
+    tool_id: str
+    signature: Signature
+    listed_schema: ListedSchema
+    questions: Collection[str] = QUESTIONS
+    era: Era = ""
+
+
+def invoke(tool: CalledTool, arguments: Mapping[str, Any]) -> Outcome:
+    """Send a call."""
+    sent_arguments = arguments_to_send(tool.signature, arguments)
+    if whole_parameter := _whole_parameter(tool.signature.inputs):
         sent_arguments = sent_arguments.get(whole_parameter.name, {})
-    return _Call(session, tool_id, signature, sent_arguments, listed_schema, questions, era).begin()
+    return _Call(tool, sent_arguments).begin()
 
 
-def resume(
-    session: Session,
-    tool_id: str,
-    signature: Signature,
-    state: Mapping[str, Any],
-    answers: Mapping[str, Any],
-    listed_schema: ListedSchema,
-    questions: Collection[str] = QUESTIONS,
-    era: Era = "",
-) -> Outcome:
+def resume(tool: CalledTool, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
     """Continue a call with the answers by question: the values of the form, None to decline, or CLOSED."""
     # A call continues in the era in which it began.
-    era = state.get("era", era)
-    call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema, questions, era)
+    tool = replace(tool, era=state.get("era", tool.era))
+    call = _Call(tool, state.get("arguments"))
     if "reply" in state:
         return call.resume_on_stream(state, answers)
     return call.run(
@@ -109,23 +109,14 @@ def _question_of(state: Mapping[str, Any]) -> VendorQuestion:
 class _Call:
     """One call of a tool, in one or two eras."""
 
-    def __init__(
-        self,
-        session: Session,
-        tool_id: str,
-        signature: Signature,
-        arguments: Any,
-        listed_schema: ListedSchema,
-        questions: Collection[str],
-        era: Era,
-    ) -> None:
-        self.session = session
-        self.tool_id = tool_id
-        self.signature = signature
+    def __init__(self, tool: CalledTool, arguments: Any) -> None:
+        self.session = tool.session
+        self.tool_id = tool.tool_id
+        self.signature = tool.signature
         self.arguments = arguments
-        self.listed_schema = listed_schema
-        self.questions = questions
-        self.era = era
+        self.listed_schema = tool.listed_schema
+        self.questions = tool.questions
+        self.era = tool.era
         # The vendor has stated that it cannot ask, in an error or in a result.
         self.could_not_ask: Literal["", "error", "result"] = ""
         self.has_opened = False

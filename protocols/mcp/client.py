@@ -36,10 +36,11 @@ from protocols.list_pages import (
     Note,
 )
 from protocols.mcp import calls as mcp_calls
-from protocols.mcp import context, context_requests, eras
+from protocols.mcp import context, eras
 from protocols.mcp import document as mcp_document
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.context import ContextList
+from protocols.mcp.context_requests import ContextRequest
 from protocols.mcp.eras import Era
 from protocols.mcp.recognition import RECOGNITION
 from protocols.mcp.rpc import RpcRequest, RpcResponse
@@ -200,12 +201,8 @@ class MCP(Protocol):
         arguments: Mapping[str, Any],
     ) -> Outcome:
         if signature.kind in CONTEXT_KINDS:
-            return context_requests.get(
-                session, tool_id, signature, arguments, self.context.questions, self._era
-            )
-        return mcp_calls.invoke(
-            session, tool_id, signature, arguments, _listed_schema, self.context.questions, self._era
-        )
+            return self._context_request(session, tool_id, signature).get(arguments)
+        return mcp_calls.invoke(self._called_tool(session, tool_id, signature), arguments)
 
     def resume(
         self,
@@ -217,11 +214,20 @@ class MCP(Protocol):
         answers: Mapping[str, Any],
     ) -> Outcome:
         if signature.kind in CONTEXT_KINDS:
-            return context_requests.resume(
-                session, tool_id, signature, state, answers, self.context.questions, self._era
-            )
-        return mcp_calls.resume(
-            session, tool_id, signature, state, answers, _listed_schema, self.context.questions, self._era
+            return self._context_request(session, tool_id, signature).resume(state, answers)
+        return mcp_calls.resume(self._called_tool(session, tool_id, signature), state, answers)
+
+    def _context_request(self, session: Session, item_id: str, signature: Signature) -> ContextRequest:
+        return ContextRequest(session, item_id, signature, self.context.questions, self._era)
+
+    def _called_tool(self, session: Session, tool_id: str, signature: Signature) -> mcp_calls.CalledTool:
+        return mcp_calls.CalledTool(
+            session=session,
+            tool_id=tool_id,
+            signature=signature,
+            listed_schema=_listed_schema,
+            questions=self.context.questions,
+            era=self._era,
         )
 
     def subscribe(

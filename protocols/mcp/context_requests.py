@@ -18,44 +18,26 @@ from protocols.mcp.wire import INVALID_PARAMS, METHOD_NOT_FOUND, NAME_HEADER, RE
 from protocols.signature import Signature
 
 
-def get(
-    session: Session,
-    tool_id: str,
-    signature: Signature,
-    arguments: Mapping[str, Any],
-    kinds: Collection[str],
-    era: Era,
-) -> Outcome:
-    """Get a prompt with its arguments, or read a resource, from the vendor's server.
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """A request for a prompt, or for the content of a resource, of the vendor's server.
 
     kinds: the requests of the vendor that the caller answers. era: the one that an administrator has chosen.
     """
-    state = {"arguments": dict(arguments), "used": 1}
-    return _ContextRequest(session, tool_id, signature, kinds, era).send(state, {})
 
-
-def resume(
-    session: Session,
-    tool_id: str,
-    signature: Signature,
-    state: Mapping[str, Any],
-    answers: Mapping[str, Any],
-    kinds: Collection[str],
-    era: Era,
-) -> Outcome:
-    """Send a request that the vendor stopped to ask once more, with the answers."""
-    return _ContextRequest(session, tool_id, signature, kinds, era).send(
-        state, asks.next_params(state, answers)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _ContextRequest:
     session: Session
     tool_id: str
     signature: Signature
     kinds: Collection[str]
     era: Era
+
+    def get(self, arguments: Mapping[str, Any]) -> Outcome:
+        """Get the prompt with these arguments, or read the resource."""
+        return self.send({"arguments": dict(arguments), "used": 1}, {})
+
+    def resume(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
+        """Repeat the request that the vendor stopped to ask, with the answers."""
+        return self.send(state, asks.next_params(state, answers))
 
     def send(self, state: Mapping[str, Any], more: Mapping[str, Any]) -> Outcome:
         own_id, arguments = vendor_id(self.tool_id), state["arguments"]

@@ -1,7 +1,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -236,10 +236,8 @@ class ReleaseCalls(GenericAPIView[Release]):
                 _parse_call, {name: options[name] for name in ("environment",) if name in options}
             )
         format_ = requested_format(request) or (tool_system.FORMAT.name if are_model_calls else "")
-        parsed = [
-            _build_call(request, slug, index, parse, call, format_, until)
-            for index, call in enumerate(options["calls"])
-        ]
+        builder = _CallBuilder(request, slug, parse, format_, until)
+        parsed = [builder.build(index, call) for index, call in enumerate(options["calls"])]
         runs = [index for index, call in enumerate(parsed) if isinstance(call, BatchCall)]
         batch_result = batches.run(
             release,
@@ -326,45 +324,48 @@ def _parse_model_call(common: Mapping[str, Any], call: object) -> dict[str, Any]
     return parsed | {"activity": call.get(ACTIVITY), "output": call.get(OUTPUT), "is_a_models": True}
 
 
-def _build_call(
-    request: Request,
-    slug: str,
-    index: int,
-    parse: Callable[[object], dict[str, Any]],
-    document: object,
-    format_: str,
-    until: Until,
-) -> BatchCall | DomainError:
-    """Return the call at `index` of the batch, or the reason why it is invalid.
+@dataclass(frozen=True, slots=True)
+class _CallBuilder:
+    """Builds the calls of one batch. agent: its slug. parse: converts a call to the options of a call."""
 
-    slug: of the agent. document: the call as the caller sent it. parse: converts it to the options of a call.
-    """
-    try:
-        options = parse(document)
-        if until != Until.ALL and options.get("mode", Mode.WAIT) != Mode.WAIT:
-            message = "must be “wait” if “until” is “any” or “race”"
-            raise DomainError("invalid", UNFIT, fields={"mode": message})
-        sub_agent = options.get("agent", "")
-        sub_agent = "" if sub_agent == slug else sub_agent
-        call_request = build_call_request(
-            options, request, tool=options["tool"], sub_agent=sub_agent, format_=format_
-        )
-    except DomainError as error:
-        return error
-    name = request.headers.get("Idempotency-Key", "").strip()
-    if len(name) > MAX_NAME_LENGTH:
-        message = f"An Idempotency-Key has at most {MAX_NAME_LENGTH} characters."
-        return DomainError("invalid", message, fields={"Idempotency-Key": message})
-    key = key_of(request)
-    if name and call_request.call_id is None:
-        call_request = replace(call_request, call_id=client_call_id(name, call_keys.batch_part(index)))
+    request: Request
+    agent: str
+    parse: Callable[[object], dict[str, Any]]
+    format_: str
+    until: Until
 
-    def admit() -> None:
-        # The request itself counts as the first call.
-        if index and not is_within_limit("invoke", request.user.pk, key.pk if key else None, time.time()):
-            raise ThrottledError(rate_limits.seconds_left(time.time()))
+    def build(self, index: int, document: object) -> BatchCall | DomainError:
+        """Return the call at `index` of the batch, or the reason why it is invalid.
 
-    return BatchCall(call_request=call_request, admit=admit)
+        document: the call as the caller sent it.
+        """
+        request = self.request
+        try:
+            options = self.parse(document)
+            if self.until != Until.ALL and options.get("mode", Mode.WAIT) != Mode.WAIT:
+                message = "must be “wait” if “until” is “any” or “race”"
+                raise DomainError("invalid", UNFIT, fields={"mode": message})
+            sub_agent = options.get("agent", "")
+            sub_agent = "" if sub_agent == self.agent else sub_agent
+            call_request = build_call_request(
+                options, request, tool=options["tool"], sub_agent=sub_agent, format_=self.format_
+            )
+        except DomainError as error:
+            return error
+        name = request.headers.get("Idempotency-Key", "").strip()
+        if len(name) > MAX_NAME_LENGTH:
+            message = f"An Idempotency-Key has at most {MAX_NAME_LENGTH} characters."
+            return DomainError("invalid", message, fields={"Idempotency-Key": message})
+        key = key_of(request)
+        if name and call_request.call_id is None:
+            call_request = replace(call_request, call_id=client_call_id(name, call_keys.batch_part(index)))
+
+        def admit() -> None:
+            # The request itself counts as the first call.
+            if index and not is_within_limit("invoke", request.user.pk, key.pk if key else None, time.time()):
+                raise ThrottledError(rate_limits.seconds_left(time.time()))
+
+        return BatchCall(call_request=call_request, admit=admit)
 
 
 def _record_unknown(request: Request, slug: str, tool: str) -> None:

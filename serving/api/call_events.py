@@ -19,7 +19,7 @@ from protocols.server import EVENT_STREAM, STREAM_HEADERS
 from serving import streams
 from serving.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, answer_document, requested_format
 from serving.api.calls import find_call
-from serving.streams import StreamEvent
+from serving.streams import StreamedCall, StreamEvent
 
 
 class AnyAccept(BaseContentNegotiation):
@@ -41,7 +41,8 @@ def event_stream(
     place: ExitStack | None = None,
 ) -> StreamingHttpResponse:
     """Return the call as server-sent events; `place` as for `streams.follow`."""
-    followed = streams.follow(call, tool, key_of(request), requested_format(request), after, place)
+    streamed_call = StreamedCall(call, tool, key_of(request), requested_format(request))
+    followed = streams.follow(streamed_call, after=after, place=place)
 
     def encode(event: StreamEvent) -> bytes:
         if event.condition == "alive":

@@ -21,6 +21,7 @@ from serving.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, buil
 from serving.api.call_events import AnyAccept, event_stream
 from serving.api.calls import find_call
 from serving.api.invoke import ANSWER_RESPONSES
+from serving.calls import Continuation
 
 
 class RuntimeResumeInput(ResumeInput):
@@ -64,12 +65,14 @@ class AgentCallResume(GenericAPIView[Call]):
                 call_row,
                 release,
                 tool,
+                Continuation(
+                    answers=values.get("answers", {}),
+                    format_=requested_format(request),
+                    site=public_url("/", request).rstrip("/"),
+                    mode=mode,
+                ),
                 actor=person(request),
                 key=key_of(request),
-                answers=values.get("answers", {}),
-                format_=requested_format(request),
-                site=public_url("/", request).rstrip("/"),
-                mode=mode,
             )
             room_stack = place.pop_all()
         with room_stack:

@@ -28,7 +28,7 @@ from protocols.acp.server.release import Abilities, RunRequest, ServedAgent, Ser
 from protocols.acp.server.runs import MAX_MARK_LENGTH
 from protocols.base import ThreadState
 from serving import streams, threads
-from serving.calls import Answer, CallRequest, runtime_of
+from serving.calls import Answer, CallRequest, Continuation, runtime_of
 from serving.released_documents import load_sealed_release
 from serving.serve import acp_abilities
 from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of
@@ -127,8 +127,10 @@ class ACPRelease(ServedRelease):
         answer = self.resume_call(
             call.pk,
             before.tool.signature.name,
-            answers([ask.id for ask in before.result.asks]),
-            call_id=_id_of_step(call, call_name) if call_name else None,
+            Continuation(
+                answers=answers([ask.id for ask in before.result.asks]),
+                call_id=_id_of_step(call, call_name) if call_name else None,
+            ),
         )
         return self._run_of(answer)
 
@@ -149,7 +151,8 @@ class ACPRelease(ServedRelease):
     ) -> FollowedCall:
         row, _, tool = self.own_call(self._newest(run, thread).pk)
         seconds = alive_every or streams.KEEPALIVE_SECONDS
-        call_stream = streams.follow(row, tool, self.caller.key, FORMAT, after, room, seconds)
+        streamed_call = streams.StreamedCall(row, tool, self.caller.key, FORMAT)
+        call_stream = streams.follow(streamed_call, after=after, place=room, alive_every=seconds)
         return FollowedCall(call_stream, self._run_of)
 
     def cancel_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:

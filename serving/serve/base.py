@@ -2,10 +2,10 @@
 
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db.models import QuerySet
 from django.http import Http404
@@ -22,11 +22,11 @@ from designer.exports.wire import output_of_all
 from designer.models import Release
 from designer.releases import publishing
 from execution.calls import invocation, places
-from execution.calls.call_keys import ClientCallId, client_call_id
+from execution.calls.call_keys import client_call_id
 from execution.calls.masking import masked_call
 from execution.calls.places import Holder
 from execution.calls.results import notes_on_inputs
-from execution.calls.runtime import USUAL, CallerSide
+from execution.calls.runtime import CallerSide
 from execution.user_grants.end_users import OnBehalfOf
 from people.models import ApiKey, KeyScope, User
 from people.throttling import Kind, is_within_limit
@@ -43,7 +43,7 @@ from protocols.server import (
     UnknownToolError,
 )
 from serving import calls, stored_calls, streams
-from serving.calls import Answer, CallRequest
+from serving.calls import Answer, CallRequest, Continuation
 from serving.released_documents import derive_from_tool, load_sealed_release, wires
 from serving.streams import CallStream
 
@@ -252,11 +252,8 @@ class ServedRelease:
         self,
         call: int,
         name: str,
-        answers: Mapping[str, Any],
+        continuation: Continuation,
         *,
-        call_id: ClientCallId | None = None,
-        side: CallerSide = USUAL,
-        mark: str = "",
         is_followed: bool = False,
     ) -> Answer:
         """Continue this key's call of the tool `name` through its release, as `serving.calls.resume` does.
@@ -269,21 +266,15 @@ class ServedRelease:
         if tool.signature.name != name:
             raise Http404
         question_ids = {ask.id for ask in row.decoded().asks}
-        return calls.resume(
-            row,
-            release,
-            tool,
-            actor=self.caller.user,
-            key=self.caller.key,
-            answers={name: answer for name, answer in answers.items() if name in question_ids},
+        continuation = replace(
+            continuation,
+            answers={id_: answer for id_, answer in continuation.answers.items() if id_ in question_ids},
             format_=self.format_name,
-            call_id=call_id,
             site=self.site,
-            side=side,
-            mark=mark,
             mode=Mode.STREAM if is_followed else Mode.WAIT,
             is_made_here=is_followed,
         )
+        return calls.resume(row, release, tool, continuation, actor=self.caller.user, key=self.caller.key)
 
     def report_unknown_tool(self, name: str) -> None:
         """Record that the key requested a tool that does not exist or that it may not run."""

@@ -7,7 +7,7 @@ for REST also does it here.
 
 import select
 import socket
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -75,8 +75,8 @@ def serve(
         caller = _caller(request, server.key_header if server else "")
         # A tool call counts as an invocation too.
         caller.spend("read")
-        kind = served.SERVED[server] if server else ServedRelease
-        release = _open_release(request, caller, kind, slug, number, protocol, "" if sub == slug else sub)
+        address = _ReleaseAddress(slug, number, protocol, "" if sub == slug else sub)
+        release = _open_release(request, caller, address, served.SERVED[server] if server else ServedRelease)
         if server is None:
             protocol_names = ", ".join(row.name for row in served.SERVED)
             raise DomainError("unknown_protocol", f"Releases are served in: {protocol_names}.", status=404)
@@ -154,35 +154,41 @@ def _forbidden(code: str, message: str) -> DomainError:
     return DomainError(code, message, status=403)
 
 
+@dataclass(frozen=True, slots=True)
+class _ReleaseAddress:
+    """The parts of an address below /serve/. release: a number, a channel or a digest."""
+
+    agent: str
+    release: str
+    protocol: str
+    sub_agent: str
+
+
 def _open_release(
-    request: HttpRequest,
-    caller: Caller,
-    kind: type[ServedRelease],
-    slug: str,
-    number: str,
-    protocol: str,
-    sub: str,
+    request: HttpRequest, caller: Caller, address: _ReleaseAddress, kind: type[ServedRelease]
 ) -> ServedRelease:
+    """Return the release at the address. Raises Http404 if the caller may not see it or its sub-agent."""
     try:
-        release = find_release(request, slug, number)
+        release = find_release(request, address.agent, address.release)
     except Http404:
-        note_refusal(caller, agent=slug, tool="")
+        note_refusal(caller, agent=address.agent, tool="")
         raise
     # Checked here for all protocols: some answer without reading the document, and a receipt names the
     # sub-agent.
-    if sub and load_sealed_release(release).visible_document(sub) is None:
-        note_refusal(caller, agent=slug, tool="")
+    sub_agent = address.sub_agent
+    if sub_agent and load_sealed_release(release).visible_document(sub_agent) is None:
+        note_refusal(caller, agent=address.agent, tool="")
         raise Http404
     site = public_url("/", request).rstrip("/")
     return kind(
         caller=caller,
         release=release,
-        agent=slug,
-        release_name=number,
-        protocol=protocol,
+        agent=address.agent,
+        release_name=address.release,
+        protocol=address.protocol,
         site=site,
         served_at=runtimes_url("/", request).rstrip("/") if settings.RUNTIMES_URL else site,
-        sub_agent=sub,
+        sub_agent=sub_agent,
     )
 
 

@@ -41,11 +41,8 @@ def confirmation(message: str) -> dict[str, Any]:
     return _input_required({CONFIRM: _form(message, form)})
 
 
-def is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
-    """Return whether the user has agreed to the call, as a parameter of it states."""
-    # A client without forms has the tool's annotations and lets its user decide by them.
-    if not client.asks_forms:
-        return True
+def is_confirmed(params: Mapping[str, Any]) -> bool:
+    """Return whether the parameters of a call contain the user's agreement to it."""
     responses = params.get("inputResponses")
     content = _answer(responses.get(CONFIRM)) if isinstance(responses, dict) else None
     return content is not None and content.get(CONFIRM) is True

@@ -82,7 +82,8 @@ def begin_call(
         call = ToolCallRequest(
             tool_name=name,
             arguments=arguments,
-            is_confirmed=questions.is_confirmed(client, params),
+            # A client without forms lets its user decide by the tool's annotations.
+            is_confirmed=not client.asks_forms or questions.is_confirmed(params),
             call_name=request.call_name,
             user=user_of_agent(request, params),
             mark=client.mark,

@@ -26,6 +26,7 @@ from protocols.mcp.server.clients import Client
 from protocols.mcp.server.release import ContextItem, ServedProcedure, StreamKind
 from protocols.server import Refusal, ToolCallRequest, ToolCallResult
 from serving import streams
+from serving.calls import Continuation
 from serving.released_documents import SealedRelease, load_sealed_release, wires
 from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of, refusal_of, side_of
 from serving.serve.mcp import icons, resource_updates
@@ -117,15 +118,10 @@ class MCPRelease(ServedRelease):
             raise Http404
         # Clients send one id with all steps of a call, and each step is a call of its own here.
         call_id = client_call_id(request.call_name, f"call-{call}") if request.call_name else None
-        answer = self.resume_call(
-            call,
-            request.tool_name,
-            request.arguments,
-            call_id=call_id,
-            side=side_of(request),
-            mark=request.mark,
-            is_followed=request.is_followed,
+        continuation = Continuation(
+            answers=request.arguments, call_id=call_id, side=side_of(request), mark=request.mark
         )
+        answer = self.resume_call(call, request.tool_name, continuation, is_followed=request.is_followed)
         return self.result_of(answer)
 
     def read_call(self, call: int) -> ToolCallResult:
@@ -147,7 +143,8 @@ class MCPRelease(ServedRelease):
 
     def follow(self, call: int, room: ExitStack, alive_every: float) -> FollowedCall:
         row, _, tool = self.own_call(call)
-        stream = streams.follow(row, tool, self.caller.key, FORMAT, place=room, alive_every=alive_every)
+        streamed_call = streams.StreamedCall(row, tool, self.caller.key, FORMAT)
+        stream = streams.follow(streamed_call, place=room, alive_every=alive_every)
         return FollowedCall(stream, self.result_of)
 
     def reserve_stream(self, kind: StreamKind) -> Callable[[], None] | None:

@@ -55,7 +55,7 @@ def subscribe(
         item = released.context_item(resource.name, served_release.sub_agent) if resource else None
         if item is None:
             continue
-        runtime = runtime_of(served_release.release, served_release.caller.key, tool=item.signature.name)
+        runtime = runtime_of(served_release.release, served_release.caller.key, item.signature.name)
         # A resource that waits for review is not read, so its updates are not reported either.
         with suppress(DomainError):
             version = released_version(item)
