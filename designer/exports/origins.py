@@ -99,46 +99,53 @@ def _regions(
     for keyword in tool.schema_rest or ():
         yield (*places.inputs, keyword), _Region(around="vendor", values="vendor")
     inputs = {visible.parameter.name: (visible.parameter, visible.preset) for visible in tool.inputs}
-    yield from _of_members(own, places.inputs, wire.inputs, wire.whole, inputs, "parameters", tool_texts)
+    input_side = _Side("parameters", places.inputs, wire.inputs, wire.whole, inputs)
+    yield from _of_members(own, input_side, tool_texts)
     if places.outputs is not None:
         outputs = {output.parameter.name: (output.parameter, UNSET) for output in tool.outputs}
-        single_output = wire.whole_output
-        yield from _of_members(
-            own, places.outputs, wire.outputs, single_output, outputs, "outputs", tool_texts
-        )
+        output_side = _Side("outputs", places.outputs, wire.outputs, wire.whole_output, outputs)
+        yield from _of_members(own, output_side, tool_texts)
     # Last, as a format may write its name among the inputs.
     yield places.name, _Region(values=tool_texts.name)
 
 
-def _of_members(
-    own: object,
-    place: Path,
-    names: Mapping[str, str],
-    single_name: str,
-    parameters: Mapping[str, tuple[Parameter, Any]],
-    side: str,
-    tool_texts: OriginTexts,
-) -> Iterator[tuple[Path, _Region]]:
+class _Side(NamedTuple):
+    """The inputs or the outputs of an exported tool.
+
+    member: their member of a tuning. path: of their schema in the exported tool.
+    names: the vendor's names by the exported ones. single_name: the property with all of them, "" without.
+    parameters: each with its preset, by the vendor's names.
+    """
+
+    member: str
+    path: Path
+    names: Mapping[str, str]
+    single_name: str
+    parameters: Mapping[str, tuple[Parameter, Any]]
+
+
+def _of_members(own: object, side: _Side, tool_texts: OriginTexts) -> Iterator[tuple[Path, _Region]]:
     """Yield the regions of inputs or outputs, and of the lists of their names."""
     keys: dict[str, Origin] = {}
-    for name, vendor_name in names.items():
-        if vendor_name in parameters:
-            origin = tool_texts.whose((side, vendor_name, "name"))
+    for name, vendor_name in side.names.items():
+        if vendor_name in side.parameters:
+            origin = tool_texts.whose((side.member, vendor_name, "name"))
             is_generated = origin == "vendor" and name != vendor_name
             keys[name] = "generated" if is_generated else origin
-    members = value_at(own, place)
+    members = value_at(own, side.path)
     if isinstance(members, list):
-        paths = {(*place, str(index)): member["name"] for index, member in enumerate(members)}
+        paths = {(*side.path, str(index)): member["name"] for index, member in enumerate(members)}
     else:
-        below = (*place, "properties", single_name) if single_name and single_name not in keys else place
+        is_nested = side.single_name and side.single_name not in keys
+        below = (*side.path, "properties", side.single_name) if is_nested else side.path
         yield (*below, "properties"), _Region(names=keys)
         yield (*below, "required"), _Region(names=keys)
         paths = {(*below, "properties", name): name for name in keys}
     for path, name in paths.items():
-        parameter, preset = parameters.get(names.get(name, ""), (None, UNSET))
+        parameter, preset = side.parameters.get(side.names.get(name, ""), (None, UNSET))
         if parameter is not None:
-            origin = tool_texts.whose((side, parameter.name, "preset"))
-            yield path, _of_parameter(parameter, keys, side, tool_texts)
+            origin = tool_texts.whose((side.member, parameter.name, "preset"))
+            yield path, _of_parameter(parameter, keys, side.member, tool_texts)
             if preset is not UNSET:
                 yield (*path, "default"), _Region(around=origin, values=origin)
 

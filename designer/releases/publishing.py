@@ -92,9 +92,8 @@ def publish(
         ]
         reason = reason if accepted else ""
         fits = draft_facts.carried[agent.slug]
-        release = _store_release(
-            agent, document, fits, actor, seen=seen, note=note, accepted=accepted, reason=reason
-        )
+        release = Release(agent=agent, created_by=actor, note=note, accepted=accepted, reason=reason)
+        _store_release(release, document, fits, seen=seen)
         # In the same transaction, so that no release ever exists without a signature.
         signing.sign(release)
         effective_versions.store_numbers(agent.pk)
@@ -141,41 +140,29 @@ def _compose_changed(agent: Agent, tree: Sequence[Node]) -> ReleaseDocument:
 
 
 def _store_release(
-    agent: Agent,
-    document: ReleaseDocument,
-    fits: Iterable[tuple[Format, CarriedTools]],
-    actor: User,
-    *,
-    seen: str,
-    note: str,
-    accepted: list[dict[str, str]],
-    reason: str,
-) -> Release:
+    release: Release, document: ReleaseDocument, fits: Iterable[tuple[Format, CarriedTools]], *, seen: str
+) -> None:
+    """Store a new release with its document, and with one export for each format that can carry any of it.
+
+    seen: as for `publish`. Raises DomainError (draft_changed).
+    """
     text = release_document.encode(document)
     digest = release_document.digest(text)
     # The digest covers the bytes that would be written, so it detects any change.
     if seen not in ("", digest):
         message = _(
             "“{agent}” has changed since this page was opened. Look at what differs now, then publish."
-        ).format(agent=agent)
+        ).format(agent=release.agent)
         raise DomainError("draft_changed", message, status=409)
-    key = proofs.key()
-    release = Release.objects.create(
-        agent=agent,
-        number=document.number,
-        digest=digest,
-        proof=proofs.proof_of_release(
-            key, agent=agent.pk, number=document.number, digest=digest, created_by=actor.pk
-        ),
-        document=text.decode(),
-        tool_count=len(document.all_tools),
-        tokens=token_budget.tokens_of_agent(document.nodes[0]),
-        note=note,
-        accepted=accepted,
-        reason=reason,
-        bindings=binding_snapshots.read_bindings(agent.pk, document, records_names=True),
-        created_by=actor,
+    key, agent_id = proofs.key(), release.agent_id
+    release.number, release.digest, release.document = document.number, digest, text.decode()
+    release.proof = proofs.proof_of_release(
+        key, agent=agent_id, number=document.number, digest=digest, created_by=release.created_by_id
     )
+    release.tool_count = len(document.all_tools)
+    release.tokens = token_budget.tokens_of_agent(document.nodes[0])
+    release.bindings = binding_snapshots.read_bindings(agent_id, document, records_names=True)
+    release.save(force_insert=True)
     # One for each format that can carry any of the release; its page lists what is left out. Exports of
     # sub-agents are written when they are first requested.
     Export.objects.bulk_create(
@@ -183,7 +170,6 @@ def _store_release(
         for format_, carried_part in fits
         if carried_part.is_any
     )
-    return release
 
 
 def etag_matches(tag: str, if_none_match: str) -> bool:

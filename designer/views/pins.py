@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -74,12 +74,12 @@ def _pin_page(
     row: Pin,
     form: WordsForm,
     choice: OperationForm | None = None,
-    failing: PinRetryForm | None = None,
-    following: PinModeForm | None = None,
-    configuring: PinConfigurationForm | None = None,
+    refused_forms: Mapping[str, OperationForm] | None = None,
 ) -> HttpResponse:
-    """Render the editor of a pin. `choice` is the submitted form for the name or the version, if it was
-    refused or came too late.
+    """Render the editor of a pin.
+
+    choice: the submitted form for the name or the version, if it was refused or came too late.
+    refused_forms: other submitted forms, by their names in the template.
     """
     format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)
     row.version.tool = row.tool  # read already
@@ -90,9 +90,10 @@ def _pin_page(
         "tuning": _tuning(row),
         "is_masked": has_mask(form.own),
         "choice": choice,
-        "failing": failing or PinRetryForm(pin=row),
-        "following": following or PinModeForm(pin=row),
-        "configuring": configuring or (PinConfigurationForm(pin=row) if is_configured else None),
+        "failing": PinRetryForm(pin=row),
+        "following": PinModeForm(pin=row),
+        "configuring": PinConfigurationForm(pin=row) if is_configured else None,
+        **(refused_forms or {}),
         "fails_now": translate(retries.sentence(pinned_signatures.retry_of(row).policy)),
         "formats": shown_tools.TEXTS.values(),
         **agent_panes.pane_context(row.agent, pane=f"pin-{row.pk}", pins=pin_rows, query=request.GET),
@@ -313,10 +314,12 @@ def _save_form(
     return redirect("pin", row.agent.slug, row.pk)
 
 
-def _refused_beside_words(request: HttpRequest, row: Pin, form: OperationForm, **forms: Any) -> HttpResponse:
+def _refused_beside_words(
+    request: HttpRequest, row: Pin, form: OperationForm, **forms: OperationForm
+) -> HttpResponse:
     words = _words_form(row)
     words.edits(tunings.facts(_tuning(row)))
-    return _pin_page(request, row, words, form, **forms)
+    return _pin_page(request, row, words, form, forms)
 
 
 @requires_post(Role.DESIGNER)
