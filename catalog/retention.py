@@ -59,7 +59,7 @@ def delete_old(*, ends: float) -> bool:
     Begin no other portion after `ends` (time.monotonic). Safe to run twice, also at the same time.
     """
     are_left = False
-    for name, rows, before in _limits():
+    for name, rows, before in _list_limits():
         deleted, is_left = portions.delete_older(rows, age="queued_at", before=before, ends=ends)
         if deleted:
             DELETED.add(name, by=deleted)
@@ -70,7 +70,7 @@ def delete_old(*, ends: float) -> bool:
 def overdue_tables(grace: timedelta) -> list[str]:
     """Return "runs" and "calls" where rows are left that should have been deleted longer ago than `grace`."""
     overdue = []
-    for name, rows, limit in _limits():
+    for name, rows, limit in _list_limits():
         before = limit - grace
         # Ends the search, as in `portions.delete_older`.
         young = rows.model._default_manager.filter(queued_at__gte=before).order_by("pk").values("pk")[:1]
@@ -80,7 +80,7 @@ def overdue_tables(grace: timedelta) -> list[str]:
     return overdue
 
 
-def _limits() -> Iterator[tuple[str, QuerySet[Any], datetime]]:
+def _list_limits() -> Iterator[tuple[str, QuerySet[Any], datetime]]:
     now = timezone.now()
     for name, rows, days in (
         ("runs", deletable_runs(), settings.KEEP_RUNS_DAYS),

@@ -198,10 +198,10 @@ class _TupleReader:
         if self._is_cut:
             rows = [row[: self._width] for row in rows]
         if self._converters:
-            rows = [self._convert(row, connection) for row in rows]
+            rows = [self._convert_row(row, connection) for row in rows]
         return [row[0] for row in rows] if self._is_flat else rows
 
-    def _convert(self, row: Sequence[Any], connection: Any) -> tuple[Any, ...]:
+    def _convert_row(self, row: Sequence[Any], connection: Any) -> tuple[Any, ...]:
         values = list(row)
         for position, (functions, expression) in self._converters:
             for convert in functions:
@@ -226,9 +226,9 @@ class CompiledQuery(Generic[Row]):
     def rows(self, **values: object) -> list[Row]:
         compiled = self._compiled
         parameters = compiled.parameters(values)
-        return compiled.read(self._run(compiled.sql, parameters), parameters)
+        return compiled.read(self._fetch_rows(compiled.sql, parameters), parameters)
 
-    def _run(self, sql: str, parameters: Sequence[object]) -> Rows:
+    def _fetch_rows(self, sql: str, parameters: Sequence[object]) -> Rows:
         with connection.cursor() as cursor:
             cursor.execute(sql, cast(Any, parameters))
             return cast(Rows, cursor.fetchall())
@@ -241,7 +241,7 @@ class PreparedQuery(CompiledQuery[Row]):
     each run promises to be cheaper.
     """
 
-    def _run(self, sql: str, parameters: Sequence[object]) -> Rows:
+    def _fetch_rows(self, sql: str, parameters: Sequence[object]) -> Rows:
         return run_prepared(sql, parameters)
 
 

@@ -95,7 +95,7 @@ class _PartsReader:
             if token in _OPENING:
                 closing = _OPENING[token]
                 if not self._is_skipping():
-                    self._expect("value")
+                    self._require_next("value")
                     if len(self.containers) > MAX_DEPTH:
                         self._add_value(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
                     else:
@@ -107,7 +107,7 @@ class _PartsReader:
                 if not self.closing or self.closing.pop() != token:
                     raise UnreadableTextError
                 if not was_skipping:
-                    self._close()
+                    self._end_container()
             elif not self._is_skipping():
                 self._read_token(token)
         text_level = self.containers[0]
@@ -116,13 +116,13 @@ class _PartsReader:
             raise UnreadableTextError
         return text_level.value[0]
 
-    def _close(self) -> None:
+    def _end_container(self) -> None:
         container = self.containers[-1]
         if container.expects in ("key", "value") and container.value:
             # After a comma. With the last value, the fault is in a container that has ended.
             container.value = BrokenPart("JSON_SYNTAX", "a comma without a value", container.value)
         else:
-            self._expect("end")
+            self._require_next("end")
         self._add_value(self.containers.pop().value)
 
     def _is_skipping(self) -> bool:
@@ -131,10 +131,10 @@ class _PartsReader:
     def _read_token(self, token: str) -> None:
         container = self.containers[-1]
         if token == _COMMA:
-            self._expect("comma")
+            self._require_next("comma")
             container.expects = "key" if isinstance(container.value, dict) else "value"
         elif token == _COLON:
-            self._expect("colon")
+            self._require_next("colon")
             container.expects = "value"
         elif "key" in container.expects:
             key = _read_string(token)
@@ -142,10 +142,10 @@ class _PartsReader:
             name = key if isinstance(key, str) else _RAW_BYTE.sub("\ufffd", str(key.substitute))
             container.key, container.expects = name, "colon"
         else:
-            self._expect("value")
-            self._add_value(_scalar(token))
+            self._require_next("value")
+            self._add_value(_read_scalar(token))
 
-    def _expect(self, kind: str) -> None:
+    def _require_next(self, kind: str) -> None:
         if kind not in self.containers[-1].expects:
             raise UnreadableTextError
 
@@ -186,7 +186,7 @@ def _read_string(token: str) -> str | BrokenPart:
     return str(text)
 
 
-def _scalar(token: str) -> Any:
+def _read_scalar(token: str) -> Any:
     if token[0] == '"':
         return _read_string(token)
     if token in _CONSTANTS:

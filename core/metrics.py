@@ -88,7 +88,7 @@ class Metric(ABC):
         self.name, self.help, self.labels = name, help, labels
         Metric.registry[name] = self
 
-    def _field(self, part: str, values: Labels) -> str:
+    def _field_name(self, part: str, values: Labels) -> str:
         if len(values) != len(self.labels):
             raise TypeError(f"{self.name} takes {len(self.labels)} labels")
         return _SEPARATOR.join((self.name, part, *values))
@@ -102,7 +102,7 @@ class Counter(Metric):
     kind = "counter"
 
     def add(self, *values: str, by: int = 1) -> None:
-        _pending.add([(self._field("", values), by)])
+        _pending.add([(self._field_name("", values), by)])
 
     def lines(self, counts: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
         for values, parts in sorted(counts.items()):
@@ -122,7 +122,7 @@ class Histogram(Metric):
     def observe(self, seconds: float, *values: str) -> None:
         bucket = str(bisect_left(self.bounds, seconds))
         micros = int(seconds * 1_000_000)
-        _pending.add([(self._field(bucket, values), 1), (self._field(_SUM, values), micros)])
+        _pending.add([(self._field_name(bucket, values), 1), (self._field_name(_SUM, values), micros)])
 
     def lines(self, counts: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
         labels = (*self.labels, "le")

@@ -115,9 +115,9 @@ def add(
     opened = _Open(name, rest, head, _Owner(origin, holder, holds_secret, on_expiry))
     try:
         broker = redis_client.client()
-        broker.set(_key(name, "head"), _encrypt_head(name, head), ex=HEAD_SECONDS)
-        broker.set(_key(name, _WANTED), _WANTED, ex=OPEN_SECONDS)
-        broker.set(_key(name, "alive"), "1", ex=ALIVE_SECONDS)
+        broker.set(_redis_key(name, "head"), _encrypt_head(name, head), ex=HEAD_SECONDS)
+        broker.set(_redis_key(name, _WANTED), _WANTED, ex=OPEN_SECONDS)
+        broker.set(_redis_key(name, "alive"), "1", ex=ALIVE_SECONDS)
         opened.send(_Piece(reply.body))
         threading.Thread(target=opened.run, name="open-reply", daemon=True).start()
     # RuntimeError: no more threads can be started.
@@ -136,14 +136,14 @@ def find(name: str, origin: str) -> "StoredReply | None":
     try:
         reply_id = UUID(name)
         broker = redis_client.client()
-        ciphertext = broker.get(_key(reply_id, "head"))
-        if not ciphertext or not broker.exists(_key(reply_id, "alive")):
+        ciphertext = broker.get(_redis_key(reply_id, "head"))
+        if not ciphertext or not broker.exists(_redis_key(reply_id, "alive")):
             return None
         head = _decrypt_head(reply_id, str(ciphertext))
-        if head.origin != origin or broker.get(_key(reply_id, _WANTED)) != _WANTED:
+        if head.origin != origin or broker.get(_redis_key(reply_id, _WANTED)) != _WANTED:
             return None
-        broker.expire(_key(reply_id, _WANTED), OPEN_SECONDS)
-        broker.expire(_key(reply_id, "head"), HEAD_SECONDS)
+        broker.expire(_redis_key(reply_id, _WANTED), OPEN_SECONDS)
+        broker.expire(_redis_key(reply_id, "head"), HEAD_SECONDS)
         return StoredReply(reply_id, head)
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
         logger.warning("open reply %s cannot be read: %s", name, exc)
@@ -155,7 +155,7 @@ def keep_facts(facts: Mapping[str, Any], origin: str) -> str | None:
     name = uuid4()
     try:
         ciphertext = _encrypt(name, msgspec.json.encode(_Facts(origin, dict(facts))).decode())
-        redis_client.client().set(_key(name, "facts"), ciphertext, ex=FACTS_SECONDS)
+        redis_client.client().set(_redis_key(name, "facts"), ciphertext, ex=FACTS_SECONDS)
     except (redis.RedisError, DomainError) as exc:
         logger.warning("facts about %s could not be stored: %s", origin, exc)
         return None
@@ -166,7 +166,7 @@ def find_facts(name: str, origin: str) -> Mapping[str, Any] | None:
     """Return the stored facts with this name and origin, or None if they do not exist any more."""
     try:
         facts_id = UUID(name)
-        if not (ciphertext := redis_client.client().get(_key(facts_id, "facts"))):
+        if not (ciphertext := redis_client.client().get(_redis_key(facts_id, "facts"))):
             return None
         stored = msgspec.json.decode(_decrypt(facts_id, str(ciphertext)), type=_Facts)
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
@@ -204,7 +204,7 @@ class StoredReply:
         head = msgspec.structs.replace(self.head, facts=dict(facts))
         try:
             ciphertext = _encrypt_head(self.name, head)
-            redis_client.client().set(_key(self.name, "head"), ciphertext, xx=True, ex=HEAD_SECONDS)
+            redis_client.client().set(_redis_key(self.name, "head"), ciphertext, xx=True, ex=HEAD_SECONDS)
         except redis.RedisError as exc:
             logger.warning("the facts of open reply %s could not be stored: %s", self.name, exc)
 
@@ -216,16 +216,16 @@ class StoredReply:
         """
         ends, last, body = time.monotonic() + seconds, "0-0", bytearray()
         while True:
-            pieces, last = self._after(last, min(LOOK_SECONDS, ends - time.monotonic()))
+            pieces, last = self._read_pieces_after(last, min(LOOK_SECONDS, ends - time.monotonic()))
             for piece in pieces:
                 body += piece.body
             end = next((piece for piece in pieces if piece.ended), None)
             if pieces and is_enough(bytes(body)):
-                return self._reply(body)
+                return self._build_reply(body)
             if end:
                 if end.error:
                     raise _ERRORS[end.error](end.code, end.message)
-                return self._reply(body)
+                return self._build_reply(body)
             if is_unwanted():
                 raise UnavailableError("RESET", f"{self.head.origin}: the connection was closed.")
             if time.monotonic() >= ends:
@@ -237,28 +237,28 @@ class StoredReply:
     def is_alive(self) -> bool:
         """Return whether the process with the connection is alive; True if Redis does not answer."""
         try:
-            return bool(redis_client.client().exists(_key(self.name, "alive")))
+            return bool(redis_client.client().exists(_redis_key(self.name, "alive")))
         except redis.RedisError:
             return True
 
     def discard(self) -> None:
         """Discard the reply and let its process close the connection."""
         with contextlib.suppress(redis.RedisError):
-            redis_client.client().set(_key(self.name, _WANTED), _DISCARDED, ex=OPEN_SECONDS)
-            _forget(self.name)
+            redis_client.client().set(_redis_key(self.name, _WANTED), _DISCARDED, ex=OPEN_SECONDS)
+            _delete_reply(self.name)
 
-    def _reply(self, body: bytearray) -> Reply:
+    def _build_reply(self, body: bytearray) -> Reply:
         return Reply(self.head.status, self.head.headers, bytes(body), self.head.url)
 
     def _claim_key(self, action: str) -> str:
-        return _key(self.name, f"claimed:{action}")
+        return _redis_key(self.name, f"claimed:{action}")
 
-    def _after(self, last: str, seconds: float) -> tuple[list[_Piece], str]:
+    def _read_pieces_after(self, last: str, seconds: float) -> tuple[list[_Piece], str]:
         # Zero would block without limit.
         wait = max(1, round(seconds * 1000))
         try:
             streams: Any = redis_client.waiting_client().xread(
-                {_key(self.name, "pieces"): last}, count=PIECES_AT_ONCE, block=wait
+                {_redis_key(self.name, "pieces"): last}, count=PIECES_AT_ONCE, block=wait
             )
             entries = [entry for _, stream_entries in streams or () for entry in stream_entries]
             pieces = [
@@ -283,7 +283,7 @@ class _Open:
     def run(self) -> None:
         try:
             try:
-                end = self._receive()
+                end = self._receive_pieces()
             finally:
                 self._rest.abandon()
             self._has_ended = True
@@ -292,7 +292,7 @@ class _Open:
         except (redis.RedisError, DomainError) as exc:
             logger.warning("the rest of a reply of %s could not be stored: %s", self.owner.origin, exc)
 
-    def _receive(self) -> _Piece:
+    def _receive_pieces(self) -> _Piece:
         """Store the pieces of the reply as they arrive, and return the last one."""
         pending, overlap = bytearray(), b""
         sent_at = time.monotonic()
@@ -302,15 +302,15 @@ class _Open:
                 if len(pending) < PIECE_BYTES and not pending.endswith(EVENT_ENDS):
                     continue
                 time.sleep(max(0.0, sent_at + SECONDS_BETWEEN_PIECES - time.monotonic()))
-                overlap = self._forward(bytes(pending), overlap)
+                overlap = self._forward_piece(bytes(pending), overlap)
                 pending.clear()
                 sent_at = time.monotonic()
-            self._forward(bytes(pending), overlap)
+            self._forward_piece(bytes(pending), overlap)
         except ProtocolError as exc:
             return _Piece(ended=True, error=type(exc).__name__, code=exc.code, message=exc.message)
         return _Piece(ended=True)
 
-    def _forward(self, piece: bytes, overlap: bytes) -> bytes:
+    def _forward_piece(self, piece: bytes, overlap: bytes) -> bytes:
         if self.owner.holds_secret(overlap + piece):
             message = f"{self.owner.origin} sent the credential back, so its reply was discarded."
             raise RefusedError("ECHO", message)
@@ -322,13 +322,13 @@ class _Open:
         ciphertext = _encrypt(self.name, msgspec.json.encode(piece).decode())
         for pause in RETRY_DELAYS:
             try:
-                return self._send(ciphertext)
+                return self._append_ciphertext(ciphertext)
             except redis.RedisError:
                 time.sleep(pause)
-        return self._send(ciphertext)
+        return self._append_ciphertext(ciphertext)
 
-    def _send(self, ciphertext: str) -> None:
-        key = _key(self.name, "pieces")
+    def _append_ciphertext(self, ciphertext: str) -> None:
+        key = _redis_key(self.name, "pieces")
         pipeline = redis_client.client().pipeline(transaction=False)
         pipeline.xadd(key, {"piece": ciphertext})
         pipeline.expire(key, OPEN_SECONDS)
@@ -340,10 +340,10 @@ class _Open:
         # A reply that has ended does not need this process any more.
         alive_seconds = OPEN_SECONDS if self._has_ended else ALIVE_SECONDS
         pipeline = redis_client.client().pipeline(transaction=False)
-        pipeline.set(_key(self.name, "alive"), "1", ex=alive_seconds)
-        pipeline.expire(_key(self.name, "pieces"), OPEN_SECONDS)
-        pipeline.get(_key(self.name, _WANTED))
-        pipeline.get(_key(self.name, "head"))
+        pipeline.set(_redis_key(self.name, "alive"), "1", ex=alive_seconds)
+        pipeline.expire(_redis_key(self.name, "pieces"), OPEN_SECONDS)
+        pipeline.get(_redis_key(self.name, _WANTED))
+        pipeline.get(_redis_key(self.name, "head"))
         *_, state, ciphertext = pipeline.execute()
         if state == _WANTED:
             return False
@@ -352,12 +352,12 @@ class _Open:
             # Another process may have replaced the facts.
             self.head = _decrypt_head(self.name, str(ciphertext))
         self._rest.interrupt()
-        _forget(self.name)
+        _delete_reply(self.name)
         if state != _DISCARDED:
-            threading.Thread(target=self._expire, name="open-reply", daemon=True).start()
+            threading.Thread(target=self._report_expiry, name="open-reply", daemon=True).start()
         return True
 
-    def _expire(self) -> None:
+    def _report_expiry(self) -> None:
         try:
             self.owner.on_expiry(self.head.facts)
         except Exception:
@@ -395,10 +395,12 @@ class _Beats:
         with self._lock:
             self._open.add(reply)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._beat, name="open-replies", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._send_heartbeats, name="open-replies", daemon=True
+                )
                 self._thread.start()
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         while True:
             time.sleep(BEAT_SECONDS)
             with self._lock:
@@ -424,11 +426,13 @@ class _Beats:
 _beats = _Beats()
 
 
-def _forget(name: UUID) -> None:
-    redis_client.client().delete(_key(name, "head"), _key(name, "pieces"), _key(name, "alive"))
+def _delete_reply(name: UUID) -> None:
+    redis_client.client().delete(
+        _redis_key(name, "head"), _redis_key(name, "pieces"), _redis_key(name, "alive")
+    )
 
 
-def _key(name: UUID, part: str) -> str:
+def _redis_key(name: UUID, part: str) -> str:
     return f"pegboard:open-replies:{name}:{part}"
 
 

@@ -8,10 +8,10 @@ from django.urls import get_script_prefix, reverse
 
 def address_of(name: str, *arguments: str | int) -> str:
     """Return what Django's `reverse` returns. Raises NoReverseMatch."""
-    return _build(name, tuple(map(str, arguments)), get_script_prefix(), settings.ROOT_URLCONF)
+    return _build_address(name, tuple(map(str, arguments)), get_script_prefix(), settings.ROOT_URLCONF)
 
 
 @lru_cache(maxsize=5_000)
-def _build(name: str, arguments: tuple[str, ...], prefix: str, urlconf: str) -> str:
+def _build_address(name: str, arguments: tuple[str, ...], prefix: str, urlconf: str) -> str:
     """Return the address. All that it depends on is an argument."""
     return reverse(name, urlconf, arguments)

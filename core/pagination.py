@@ -77,7 +77,7 @@ class Keyset(Generic[Row]):
         order = (f"{sign}{self.field}", f"{sign}pk")
         queryset = self.queryset.order_by(*order)
         if start is not None:
-            value, pk = self._value(self.field, start.value), self._value("pk", start.pk)
+            value, pk = self._parse_value(self.field, start.value), self._parse_value("pk", start.pk)
             after = Q(**{f"{self.field}__{beyond}": value}) | Q(**{f"pk__{beyond}": pk})
             # Implied by `after`; it is the condition that an index can start from.
             queryset = queryset.filter(after, **{f"{self.field}__{beyond}e": value})
@@ -92,8 +92,8 @@ class Keyset(Generic[Row]):
         has_next, has_previous = (True, more) if backwards else (more, start is not None)
         return Page(
             rows,
-            self._write(rows[-1], backwards=False) if rows and has_next else None,
-            self._write(rows[0], backwards=True) if rows and has_previous else None,
+            self._write_cursor(rows[-1], backwards=False) if rows and has_next else None,
+            self._write_cursor(rows[0], backwards=True) if rows and has_previous else None,
         )
 
     def page_with(self, row: Row, limit: int) -> Page[Row]:
@@ -108,23 +108,25 @@ class Keyset(Generic[Row]):
             order = (f"{sign}{self.field}", f"{sign}pk")
             previous_row = self.queryset.filter(is_before).order_by(*order).first()
             if previous_row is not None:
-                page = self.page(self._write(previous_row, backwards=False), limit)
+                page = self.page(self._write_cursor(previous_row, backwards=False), limit)
         return page
 
-    def _value(self, name: str, text: str) -> Any:
+    def _parse_value(self, name: str, text: str) -> Any:
         try:
-            return self._column(name).to_python(text)
+            return self._field_of_order(name).to_python(text)
         except ValidationError as error:
             raise _unknown_cursor() from error
 
-    def _write(self, row: Row, *, backwards: bool) -> str:
+    def _write_cursor(self, row: Row, *, backwards: bool) -> str:
         is_annotation = self.field in self.queryset.query.annotations
         value = (
-            str(getattr(row, self.field)) if is_annotation else self._column(self.field).value_to_string(row)
+            str(getattr(row, self.field))
+            if is_annotation
+            else self._field_of_order(self.field).value_to_string(row)
         )
         return signing.dumps(Cursor(backwards, value, str(row.pk)), salt=self.salt)
 
-    def _column(self, name: str) -> "Field[Any, Any]":
+    def _field_of_order(self, name: str) -> "Field[Any, Any]":
         annotation, meta = self.queryset.query.annotations.get(name), self.queryset.model._meta
         if annotation is not None:
             return annotation.output_field

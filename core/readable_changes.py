@@ -141,7 +141,7 @@ def describe_facts(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
         _change_of(short, {"label": label, "value": _value_wording(value)})
         if _is_short(value)
         else replace(_change_of(long, {"label": label}), after=outline(value), raw=raw_values(None, value))
-        for label, value in _leaves("", before or after or {})
+        for label, value in _labelled_leaves("", before or after or {})
         if value not in _EMPTY
     ]
 
@@ -175,7 +175,7 @@ def outline(value: Any) -> str:
 
 def outline_rows(value: Any) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each innermost member of a structure."""
-    for steps, leaf in _members((), value):
+    for steps, leaf in _innermost_members((), value):
         yield " / ".join(steps), outline(leaf)
 
 
@@ -212,7 +212,7 @@ def _is_short(value: Any) -> bool:
     return len(text) <= MAX_QUOTED and "\n" not in text and not text.endswith((".", "!", "?"))
 
 
-def _members(steps: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _innermost_members(steps: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the path and the value of each innermost member."""
     if not is_structure(value) or not value:
         yield steps, value if value or not is_structure(value) else None
@@ -220,10 +220,10 @@ def _members(steps: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ..
         yield steps, "…"
     elif isinstance(value, Mapping):
         for name, member in value.items():
-            yield from _members((*steps, str(name)), member)
+            yield from _innermost_members((*steps, str(name)), member)
     else:
         for number, item in enumerate(value, start=1):
-            yield from _members((*steps, f"item {number}"), item)
+            yield from _innermost_members((*steps, f"item {number}"), item)
 
 
 def _parameter_lines(parameter: Mapping[str, Any]) -> Iterator[str]:
@@ -269,14 +269,14 @@ def _is_record(value: Any) -> bool:
     """Return whether each member of a value deserves a sentence; one is enough for a row with a name."""
     if not isinstance(value, Mapping) or any(name in value for name in _IDENTITIES):
         return False
-    return 0 < sum(1 for _leaf in islice(_leaves("", value), MAX_MEMBERS + 1)) <= MAX_MEMBERS
+    return 0 < sum(1 for _leaf in islice(_labelled_leaves("", value), MAX_MEMBERS + 1)) <= MAX_MEMBERS
 
 
-def _leaves(label: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _labelled_leaves(label: str, value: Any) -> Iterator[tuple[str, Any]]:
     value = _by_identity(value)
     if isinstance(value, Mapping) and value:
         for name, member in value.items():
-            yield from _leaves(_label_below(label, str(name)), member)
+            yield from _labelled_leaves(_label_below(label, str(name)), member)
     else:
         yield label, value
 

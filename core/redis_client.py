@@ -19,7 +19,7 @@ MAX_WAIT_SECONDS = 10.0  # seconds
 
 def client() -> redis.Redis:
     """Return a client, safe to share between threads. Its commands raise redis.RedisError."""
-    return _client(settings.REDIS_URL, settings.CA_FILE, TIMEOUT)
+    return _connect(settings.REDIS_URL, settings.CA_FILE, TIMEOUT)
 
 
 def is_up() -> bool:
@@ -32,11 +32,11 @@ def is_up() -> bool:
 
 def waiting_client() -> redis.Redis:
     """Return a client for commands that block for up to `MAX_WAIT_SECONDS` seconds."""
-    return _client(settings.REDIS_URL, settings.CA_FILE, MAX_WAIT_SECONDS + TIMEOUT)
+    return _connect(settings.REDIS_URL, settings.CA_FILE, MAX_WAIT_SECONDS + TIMEOUT)
 
 
 @lru_cache
-def _client(url: str, ca_file: str, timeout: float) -> redis.Redis:
+def _connect(url: str, ca_file: str, timeout: float) -> redis.Redis:
     address = parse_broker_address(url, ca_file)
     return redis.Redis.from_url(
         address.client_url,

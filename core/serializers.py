@@ -45,7 +45,7 @@ class Input(serializers.Serializer[Any]):
         faults |= {
             name: fault
             for name, field in self.fields.items()
-            if name in data and (fault := _fault(field, data[name]))
+            if name in data and (fault := _find_fault(field, data[name]))
         }
         try:
             value = super().to_internal_value(data)
@@ -126,12 +126,12 @@ def _shared_instance(kind: type[Input]) -> Input:
     return kind()
 
 
-def _fault(field: Any, value: Any) -> str:
+def _find_fault(field: Any, value: Any) -> str:
     # Checks the JSON type of the value. The field checks everything else.
     if value is None:
         return ""
     if isinstance(field, serializers.ListField) and isinstance(value, list):
-        return next((fault for entry in value if (fault := _fault(field.child, entry))), "")
+        return next((fault for entry in value if (fault := _find_fault(field.child, entry))), "")
     for kind, json_type, sentence in JSON_TYPES:
         if isinstance(field, kind) and type(value) is not json_type:
             return sentence

@@ -82,25 +82,25 @@ class AnswerDocument:
 
 def require_json(reply: Reply) -> Any:
     """Return the document in a reply. Raises ProtocolViolationError."""
-    return loads(_body(reply))
+    return loads(_require_body(reply))
 
 
 def require_list(reply: Reply) -> PartialDocument:
     """Return the document of a list in a reply. Raises ProtocolViolationError."""
-    return loads_list(_body(reply))
+    return loads_list(_require_body(reply))
 
 
 def require_parts(reply: Reply) -> PartialDocument:
     """Return the document in a reply, any part of which may be broken. Raises ProtocolViolationError."""
-    return loads_parts(_body(reply))
+    return loads_parts(_require_body(reply))
 
 
 def require_answer(reply: Reply) -> AnswerDocument:
     """Return the document of a reply to a call. Raises ProtocolViolationError."""
-    return loads_answer(_body(reply))
+    return loads_answer(_require_body(reply))
 
 
-def _body(reply: Reply) -> bytes:
+def _require_body(reply: Reply) -> bytes:
     # Several content types are accepted. A web page is reported as one.
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not reply.body.strip():
@@ -311,21 +311,26 @@ def _read_exactly(body: bytes, complaint: str) -> object:
     if "\0" in text[:4]:
         raise ProtocolViolationError("NOT_UTF8", "The reply is UTF-16 or UTF-32, not UTF-8.")
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_int=_integer, parse_constant=_no_constant)
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique_members,
+            parse_int=_bounded_integer,
+            parse_constant=_refuse_constant,
+        )
     except RecursionError as exc:
         raise _too_deep() from exc
     except json.JSONDecodeError as exc:
         if "recursion limit" in complaint:
             raise _too_deep() from exc
-        raise _broken(f"{exc.msg.removesuffix(' at')} at char {exc.pos}") from exc
+        raise _syntax_error(f"{exc.msg.removesuffix(' at')} at char {exc.pos}") from exc
     if "recursion limit" in complaint:
         raise _too_deep()
     if not may_hold_unstorable(body):
-        raise _broken(complaint)
+        raise _syntax_error(complaint)
     return value
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members: dict[str, object] = {}
     for key, value in pairs:
         if key in members:
@@ -335,20 +340,20 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
-def _integer(digits: str) -> int:
+def _bounded_integer(digits: str) -> int:
     if len(digits) > MAX_INTEGER_DIGITS:
         message = f"The reply holds a number of {len(digits):,} digits."
         raise ProtocolViolationError("JSON_NUMBER", message)
     return int(digits)
 
 
-def _no_constant(name: str) -> object:
-    raise _broken(f"{name} is not a JSON value")
+def _refuse_constant(name: str) -> object:
+    raise _syntax_error(f"{name} is not a JSON value")
 
 
 def _too_deep() -> ProtocolViolationError:
     return ProtocolViolationError("JSON_DEPTH", "The reply is nested too deeply to be read.")
 
 
-def _broken(complaint: str) -> ProtocolViolationError:
+def _syntax_error(complaint: str) -> ProtocolViolationError:
     return ProtocolViolationError("JSON_SYNTAX", f"The reply is not JSON: {complaint}.")

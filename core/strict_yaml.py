@@ -88,25 +88,25 @@ class _Composer:
 
     def take(self, event: yaml.Event) -> None:
         if self._skipped:
-            self._count(1)
+            self._count_values(1)
             self._skipped += isinstance(event, yaml.CollectionStartEvent)
             self._skipped -= isinstance(event, yaml.CollectionEndEvent)
             return
         match event:
             case yaml.ScalarEvent():
                 size = 1 + len(event.value) // CHARACTERS_PER_VALUE
-                self._count(size)
+                self._count_values(size)
                 value = event.value if self._is_key() else _resolve_scalar(event)
                 self.has_broken_parts |= isinstance(value, BrokenPart)
                 if event.anchor:
                     self._anchors[event.anchor] = (value, size)
-                self._add(value)
+                self._add_value(value)
             case yaml.MappingStartEvent():
-                self._start(_OpenCollection({}, self._size, event.anchor))
+                self._start_collection(_OpenCollection({}, self._size, event.anchor))
             case yaml.SequenceStartEvent():
-                self._start(_OpenCollection([], self._size, event.anchor))
+                self._start_collection(_OpenCollection([], self._size, event.anchor))
             case yaml.CollectionEndEvent():
-                self._end()
+                self._end_collection()
             case yaml.AliasEvent():
                 if event.anchor not in self._anchors:
                     message = (
@@ -114,43 +114,43 @@ class _Composer:
                     )
                     raise ProtocolViolationError("YAML_ALIAS", message)
                 value, size = self._anchors[event.anchor]
-                self._count(size)
-                self._add(value)
+                self._count_values(size)
+                self._add_value(value)
             case yaml.DocumentStartEvent():
                 self.documents += 1
                 self._anchors.clear()
 
-    def _start(self, opened_collection: _OpenCollection) -> None:
+    def _start_collection(self, opened_collection: _OpenCollection) -> None:
         if self._is_key():
             raise ProtocolViolationError("YAML_SYNTAX", "The reply uses a collection as a key.")
-        self._count(1)
+        self._count_values(1)
         if len(self._open) >= MAX_DEPTH:
             self.has_broken_parts = True
             self._skipped = 1
-            self._add(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
+            self._add_value(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
         else:
             self._open.append(opened_collection)
 
-    def _end(self) -> None:
+    def _end_collection(self) -> None:
         ended = self._open.pop()
         value = ended.value
         if ended.merged and isinstance(value, dict):
             value = ended.value = {k: v for part in reversed(ended.merged) for k, v in part.items()} | value
         if ended.anchor:
             self._anchors[ended.anchor] = (value, self._size - ended.size_before)
-        self._add(value)
+        self._add_value(value)
 
     def _is_key(self) -> bool:
         return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
 
-    def _count(self, size: int) -> None:
+    def _count_values(self, size: int) -> None:
         self._size += size
         if self._size > self.max_values:
             raise ProtocolViolationError(
                 "JSON_TOO_MANY", f"The reply holds more than {self.max_values:,} values."
             )
 
-    def _add(self, value: Any) -> None:
+    def _add_value(self, value: Any) -> None:
         if not self._open:
             self.result = value
             return

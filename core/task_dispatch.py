@@ -20,17 +20,17 @@ def dispatch(send: Callable[[], object], description: str) -> bool:
     later.
     """
     if settings.BROKER_TIMEOUT is None:
-        return _send(send, description)
+        return _try_send(send, description)
     results: list[bool] = []
     thread = threading.Thread(
-        target=lambda: results.append(_send(send, description)), name="dispatch", daemon=True
+        target=lambda: results.append(_try_send(send, description)), name="dispatch", daemon=True
     )
     thread.start()
     thread.join(settings.BROKER_TIMEOUT)
     return results == [True]
 
 
-def _send(send: Callable[[], object], description: str) -> bool:
+def _try_send(send: Callable[[], object], description: str) -> bool:
     try:
         send()
     except (BrokerError, OSError) as exc:

@@ -240,11 +240,11 @@ class Command(NamedTuple):
             parser.add_argument(*names, **settings)
 
 
-def _option(*names: str, **settings: Any) -> Option:
+def _build_option(*names: str, **settings: Any) -> Option:
     return names, settings
 
 
-AGENT = _option("agent", help="the slug of the agent, as in its URL")
+AGENT = _build_option("agent", help="the slug of the agent, as in its URL")
 
 
 COMMANDS = {
@@ -253,10 +253,10 @@ COMMANDS = {
         "Pins a tool, or moves a pin to --version.",
         (
             AGENT,
-            _option("tool", help="the id in the catalog, the vendor's id, or the name"),
-            _option("--vendor", default="", help="the slug of the vendor"),
-            _option("--version", help="the vendor's version label; the current version by default"),
-            _option("--alias", help="the name for the model"),
+            _build_option("tool", help="the id in the catalog, the vendor's id, or the name"),
+            _build_option("--vendor", default="", help="the slug of the vendor"),
+            _build_option("--version", help="the vendor's version label; the current version by default"),
+            _build_option("--alias", help="the name for the model"),
         ),
     ),
     "publish": Command(
@@ -264,11 +264,15 @@ COMMANDS = {
         "Publishes a release of the agent.",
         (
             AGENT,
-            _option("--note", default=""),
-            _option("--channel", default="", help="the channel that will point to it, such as live"),
-            _option("--accept", action="append", default=[], metavar="CODE", help="accept a failed check"),
-            _option("--reason", default="", help="the reason for accepting it"),
-            _option("--allow-unchanged", action="store_true", help="exit with 0 if nothing has changed"),
+            _build_option("--note", default=""),
+            _build_option("--channel", default="", help="the channel that will point to it, such as live"),
+            _build_option(
+                "--accept", action="append", default=[], metavar="CODE", help="accept a failed check"
+            ),
+            _build_option("--reason", default="", help="the reason for accepting it"),
+            _build_option(
+                "--allow-unchanged", action="store_true", help="exit with 0 if nothing has changed"
+            ),
         ),
     ),
     "promote": Command(
@@ -276,10 +280,12 @@ COMMANDS = {
         "Points a channel to a release.",
         (
             AGENT,
-            _option("channel"),
-            _option("release", help="a number, sha256:DIGEST, or another channel"),
-            _option("--note", default=""),
-            _option("--expected", type=int, metavar="N", help="fail unless the channel points to release N"),
+            _build_option("channel"),
+            _build_option("release", help="a number, sha256:DIGEST, or another channel"),
+            _build_option("--note", default=""),
+            _build_option(
+                "--expected", type=int, metavar="N", help="fail unless the channel points to release N"
+            ),
         ),
     ),
     "export": Command(
@@ -287,18 +293,18 @@ COMMANDS = {
         "Writes a release in one format, its lock file or its bundle.",
         (
             AGENT,
-            _option("format", help="a format such as mcp or openai-chat; or lock, bundle"),
-            _option("--release", default="live", help="number, sha256:DIGEST or channel"),
-            _option("--output", "-o", metavar="FILE", help="standard output by default"),
-            _option("--partial", action="store_true", help="omit tools that the format cannot express"),
+            _build_option("format", help="a format such as mcp or openai-chat; or lock, bundle"),
+            _build_option("--release", default="live", help="number, sha256:DIGEST or channel"),
+            _build_option("--output", "-o", metavar="FILE", help="standard output by default"),
+            _build_option("--partial", action="store_true", help="omit tools that the format cannot express"),
         ),
     ),
     "check": Command(
         check,
         "Reports changes since a lock file was written.",
         (
-            _option("lock_file", metavar="LOCKFILE"),
-            _option(
+            _build_option("lock_file", metavar="LOCKFILE"),
+            _build_option(
                 "--strict", action="store_true", help="exit with 1 for every change, not only a breaking one"
             ),
         ),

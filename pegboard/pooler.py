@@ -33,14 +33,14 @@ def find_mode() -> Mode:
     if not is_pooled():
         return "none"
     with connection.wrap_database_errors, ExitStack() as clients:
-        watched = clients.enter_context(_client())
-        session = _backend(watched)
+        watched = clients.enter_context(_connect())
+        session = _backend_pid(watched)
         for _ in range(CLIENTS):
-            other = clients.enter_context(_client())
+            other = clients.enter_context(_connect())
             try:
                 _query(other, b"BEGIN")
                 # In session mode a client keeps its session, and no other client gets it.
-                if _backend(other) == session or _backend(watched) != session:
+                if _backend_pid(other) == session or _backend_pid(watched) != session:
                     return "transaction"
             except errors.ConnectionTimeout:
                 return "session"  # idle clients occupy all sessions
@@ -65,13 +65,13 @@ def refusal() -> str:
     )
 
 
-def _client() -> psycopg.Connection[Any]:
+def _connect() -> psycopg.Connection[Any]:
     params = connection.get_connection_params()
     client: psycopg.Connection[Any] = psycopg.connect(**params | {"autocommit": True})
     return client
 
 
-def _backend(client: psycopg.Connection[Any]) -> bytes | None:
+def _backend_pid(client: psycopg.Connection[Any]) -> bytes | None:
     return _query(client, b"SELECT pg_backend_pid()")
 
 

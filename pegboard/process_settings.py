@@ -34,7 +34,7 @@ def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     redis_url = environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
     check_redis_address(redis_url)
     databases = {
-        alias: _database(
+        alias: _database_entry(
             variable, address, serves_pages=serves_pages, shares_connections=bool(database_connections)
         )
         for alias, variable, address in (
@@ -62,7 +62,7 @@ def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _database(
+def _database_entry(
     variable: str, address: str, *, serves_pages: bool, shares_connections: bool
 ) -> dict[str, object]:
     """Return the DATABASES entry for `postgresql://user:password@host:port/name?host=/socket/dir`.

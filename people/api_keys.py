@@ -34,7 +34,7 @@ NOTICE_DAYS = (3, 14)
 
 
 def generate() -> str:
-    body = f"{KEY_PREFIX}{_random(22)}_{_random(32)}"
+    body = f"{KEY_PREFIX}{_random_characters(22)}_{_random_characters(32)}"
     return body + key_checksum(body)
 
 
@@ -93,7 +93,7 @@ def issue(
     now = timezone.now()
     expires_at = expires_at or now + DEFAULT_LIFE
     unique_scopes = list(dict.fromkeys(scopes))
-    _check(name, unique_scopes, expires_at, now, is_narrowed=is_narrowed)
+    _check_new_key(name, unique_scopes, expires_at, now, is_narrowed=is_narrowed)
     _check_limit(calls_at_once)
     plain = generate()
     with transaction.atomic():
@@ -180,7 +180,9 @@ def revoke(key: ApiKey, *, actor: User | None, why: str = "") -> None:
             key.revoked_at = now
 
 
-def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *, is_narrowed: bool) -> None:
+def _check_new_key(
+    name: str, scopes: list[str], expires_at: datetime, now: datetime, *, is_narrowed: bool
+) -> None:
     fields = {}
     if fault := display_names.name_problem(name.strip(), 100):
         fields["name"] = fault
@@ -207,5 +209,5 @@ def _facts(key: ApiKey) -> dict[str, object]:
     return {**facts, "only_named_agents": True} if key.is_narrowed else facts
 
 
-def _random(length: int) -> str:
+def _random_characters(length: int) -> str:
     return "".join(secrets.choice(KEY_ALPHABET) for _ in range(length))

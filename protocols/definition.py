@@ -63,12 +63,12 @@ class Definition(Protocol):
         if document.get("type") != "object" or not isinstance(properties, dict):
             reason = "A tool must be a JSON Schema with “type”: “object” and “properties”."
             raise UnreadableItemError("SHAPE", reason)
-        name = _constant(properties, TOOL)
+        name = _constant_of(properties, TOOL)
         if problem := name_problem(name):
             raise UnreadableItemError("SHAPE", f"“{TOOL}” is {describe_value(name)}. {problem}")
         refuse_reserved(properties.keys() - {TOOL, ACTIVITY, REASONING, OUTPUT})
         activity_of(document)
-        inputs, output = _inputs(document, properties), _output(document, properties)
+        inputs, output = _inputs_schema(document, properties), _output_schema(document, properties)
         input_shape = json_schema.read_schema(inputs, "inputs", whole_name="input")
         output_shape = json_schema.read_schema(output, OUTPUT, whole_name="output")
         signature = Signature(
@@ -150,7 +150,7 @@ def activity_of(document: Mapping[str, Any]) -> str | None:
     properties = document["properties"]
     if ACTIVITY not in properties:
         return None
-    activity = _constant(properties, ACTIVITY)
+    activity = _constant_of(properties, ACTIVITY)
     if isinstance(activity, str) and len(activity) <= MAX_ACTIVITY_LENGTH:
         return activity
     reason = f"“{ACTIVITY}” must have a “const” with the name of an activity, or an empty text."
@@ -183,7 +183,7 @@ def is_document(tool: object) -> bool:
 
 def name_in(document: object) -> object:
     """Return the name that a document states, valid or not; None without one."""
-    return _constant(spelling.properties_of(document), TOOL)
+    return _constant_of(spelling.properties_of(document), TOOL)
 
 
 def with_name(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -279,7 +279,7 @@ def refuse_faulty(schema: dict[str, Any], part: str) -> None:
         )
 
 
-def _inputs(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+def _inputs_schema(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     own_properties = {name: schema for name, schema in properties.items() if not name.startswith("_")}
     inputs = {
         member: value
@@ -294,7 +294,7 @@ def _inputs(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[
     return {**inputs, **({"properties": own_properties} if own_properties else {})}
 
 
-def _output(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+def _output_schema(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     schema = properties.get(OUTPUT)
     if not isinstance(schema, dict):
         reason = f"“{OUTPUT}” is {describe_value(schema)}; it must be the JSON Schema of the output."
@@ -332,6 +332,6 @@ def _is_below(reference: str, top: str) -> bool:
     return reference == top or reference.startswith(f"{top}/")
 
 
-def _constant(properties: Mapping[str, Any], member: str) -> Any:
+def _constant_of(properties: Mapping[str, Any], member: str) -> Any:
     schema = properties.get(member)
     return schema.get("const") if isinstance(schema, dict) else None

@@ -48,7 +48,9 @@ def parse(body: bytes) -> Iterator[ServerSentEvent]:
         line = match[1]
         if not line:
             if data:
-                yield ServerSentEvent(_text(name) or "message", b"\n".join(data), _text(last_id), retry_ms)
+                yield ServerSentEvent(
+                    _decode(name) or "message", b"\n".join(data), _decode(last_id), retry_ms
+                )
                 count += 1
             name, data = b"", []
             continue
@@ -90,5 +92,5 @@ def until(is_wanted: Callable[[ServerSentEvent], bool]) -> Callable[[bytes], boo
     return is_enough
 
 
-def _text(field: bytes) -> str:
+def _decode(field: bytes) -> str:
     return field.decode(errors="replace")

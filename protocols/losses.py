@@ -24,28 +24,28 @@ class Loss(msgspec.Struct, frozen=True):
 
 def losses(document: dict[str, Any], rewritten: dict[str, Any]) -> list[str]:
     """Return the JSON Pointers of the members in which `rewritten` differs from its source `document`."""
-    return [path for path, _, _ in _differences(document, rewritten, "")]
+    return [path for path, _, _ in _find_differences(document, rewritten, "")]
 
 
 def report(document: dict[str, Any], rewritten: dict[str, Any]) -> list[Loss]:
     report = []
-    for path, before, after in _differences(document, rewritten, ""):
+    for path, before, after in _find_differences(document, rewritten, ""):
         name = printable(pointers.split(path)[-1], 60)
         if after is _ABSENT:
             message = f"“{name}” is stored in the vendor's document only."
         elif before is _ABSENT:
-            message = f"“{name}” is read as {_value(after)}; the vendor omitted it."
+            message = f"“{name}” is read as {_describe(after)}; the vendor omitted it."
         else:
-            message = f"“{name}” is read as {_value(after)}; the vendor wrote {_value(before)}."
+            message = f"“{name}” is read as {_describe(after)}; the vendor wrote {_describe(before)}."
         report.append(Loss(path, message))
     return report
 
 
-def _value(value: object) -> str:
+def _describe(value: object) -> str:
     return "null" if value is None else describe_value(value)
 
 
-def _differences(before: object, after: object, path: str) -> Iterator[tuple[str, object, object]]:
+def _find_differences(before: object, after: object, path: str) -> Iterator[tuple[str, object, object]]:
     if before is not _ABSENT and after is not _ABSENT:
         if is_number(before) and is_number(after):
             # JSON has one type of number, and the database returns 1e22 as an integer.
@@ -57,10 +57,10 @@ def _differences(before: object, after: object, path: str) -> Iterator[tuple[str
     if isinstance(before, dict) and isinstance(after, dict):
         for member in sorted(before.keys() | after.keys()):
             member_path = f"{path}/{pointers.escape(member)}"
-            yield from _differences(before.get(member, _ABSENT), after.get(member, _ABSENT), member_path)
+            yield from _find_differences(before.get(member, _ABSENT), after.get(member, _ABSENT), member_path)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for number, pair in enumerate(zip(before, after, strict=True)):
-            yield from _differences(*pair, f"{path}/{number}")
+            yield from _find_differences(*pair, f"{path}/{number}")
     else:
         yield path, before, after
 

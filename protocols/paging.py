@@ -148,7 +148,7 @@ def cursor_of_url(value: str, parameter: str, root: str, member: str) -> str:
         return value
     try:
         url = urlsplit(value)
-        is_foreign = _origin(url) != _origin(urlsplit(root))
+        is_foreign = _origin_of(url) != _origin_of(urlsplit(root))
     except ValueError:
         return cursor(None, member)
     if is_foreign:
@@ -160,5 +160,5 @@ def cursor_of_url(value: str, parameter: str, root: str, member: str) -> str:
     return cursor(parse_qs(url.query).get(parameter, [None])[0], member)
 
 
-def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
+def _origin_of(url: SplitResult) -> tuple[str, str | None, int | None]:
     return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)

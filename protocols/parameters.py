@@ -66,7 +66,7 @@ def read_schema(schema: object, where: str, *, whole_name: str) -> Shape:
     declared = schema.get("properties") if isinstance(schema, dict) else None
     _require_few(len(declared) if isinstance(declared, dict) else 0, where)
     if isinstance(schema, bool) or not _has_properties(schema):
-        parameter = _property(whole_name, schema, schema, is_required=True, where=whole_name)
+        parameter = _read_property(whole_name, schema, schema, is_required=True, where=whole_name)
         return Shape((msgspec.structs.replace(parameter, is_whole=True, schema=schema),), None)
     required_names = schema.get("required")
     required = (
@@ -84,7 +84,7 @@ def read_schema(schema: object, where: str, *, whole_name: str) -> Shape:
     for name, entry in (properties or {}).items():
         is_required, max_values = name in required, min(MAX_VALUES, values_left)
         parameters.append(
-            _property(
+            _read_property(
                 name, entry, schema, is_required=is_required, where=f"{where}.{name}", max_values=max_values
             )
         )
@@ -227,7 +227,7 @@ def _has_properties(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _property(
+def _read_property(
     name: str,
     schema: dict[str, Any] | bool,
     root: object,
@@ -240,7 +240,7 @@ def _property(
         return Parameter(id=name, name=name, type="json", required=is_required, description="", schema=schema)
     own_form, resolved_form = shown_form(schema), shown_form(schema, root)
     allowed = _allowed_values(resolved_form, max_values)
-    kind: ParameterType = "enum" if allowed else _type(resolved_form)
+    kind: ParameterType = "enum" if allowed else _simple_type(resolved_form)
     is_number = kind in ("int", "number")
     length = resolved_form.get("maxLength")
     parameter = Parameter(
@@ -248,11 +248,11 @@ def _property(
         name=name,
         type=kind,
         required=is_required,
-        description=_text(own_form, "description", where),
-        title=_text(own_form, "title", where),
+        description=_text_of(own_form, "description", where),
+        title=_text_of(own_form, "title", where),
         allowed_values=allowed,
-        min=_number(resolved_form, "minimum") if is_number else None,
-        max=_number(resolved_form, "maximum") if is_number else None,
+        min=_number_of(resolved_form, "minimum") if is_number else None,
+        max=_number_of(resolved_form, "maximum") if is_number else None,
         max_length=length if kind == "string" and type(length) is int and length >= 0 else None,
         default=schema.get("default", msgspec.UNSET),
     )
@@ -261,7 +261,7 @@ def _property(
     return parameter
 
 
-def _type(schema: Mapping[str, Any]) -> ParameterType:
+def _simple_type(schema: Mapping[str, Any]) -> ParameterType:
     """Return the only simple type of the values besides null; `json` if there is none."""
     kind = schema.get("type")
     if isinstance(kind, list):
@@ -272,7 +272,7 @@ def _type(schema: Mapping[str, Any]) -> ParameterType:
 
 def _allowed_values(schema: Mapping[str, Any], max_values: int) -> tuple[AllowedValue, ...]:
     """Return the allowed values of a text; none if there are more than `max_values` or if one is no text."""
-    if schema.get("type", "string") != "string" and _type(schema) != "string":
+    if schema.get("type", "string") != "string" and _simple_type(schema) != "string":
         return ()
     titled: dict[str, str] = {}
     forms = schema.get("oneOf")
@@ -299,11 +299,11 @@ def _is_list_up_to(values: object, count: int) -> TypeGuard[list[Any]]:
     return isinstance(values, list) and len(values) <= count + 1
 
 
-def _text(schema: Mapping[str, Any], member: str, where: str) -> str:
+def _text_of(schema: Mapping[str, Any], member: str, where: str) -> str:
     return members.text(schema, member, f"{where}.") if isinstance(schema.get(member), str) else ""
 
 
-def _number(schema: Mapping[str, Any], member: str) -> int | float | None:
+def _number_of(schema: Mapping[str, Any], member: str) -> int | float | None:
     value = schema.get(member)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 

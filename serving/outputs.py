@@ -20,16 +20,16 @@ def parse_output(
     caller's name for it.
     """
     if not isinstance(output, dict):
-        raise _unfit({member_name: "must be an object"})
+        raise _unfit_error({member_name: "must be an object"})
     if validation.is_too_large(output) or len(msgspec.json.encode(output)) > MAX_OUTPUTS_BYTES:
-        raise _unfit({member_name: "is too large or too deeply nested"})
+        raise _unfit_error({member_name: "is too large or too deeply nested"})
     ready = validation.checked(outputs.schema_of(tool, format_))
     if faults := validation.faults(ready, output)[:MAX_FAULTS]:
-        raise _unfit({error_messages.place((member_name, *fault.path)): fault.why for fault in faults})
+        raise _unfit_error({error_messages.place((member_name, *fault.path)): fault.why for fault in faults})
     return outputs.by_signature(tool, output, format_)
 
 
-def _unfit(fields: dict[str, str]) -> DomainError:
+def _unfit_error(fields: dict[str, str]) -> DomainError:
     name, reason = next(iter(fields.items()))
     message = f"The output does not fit its schema: {name} {reason}."
     return DomainError("invalid_output", message, fields=fields)

@@ -140,7 +140,7 @@ def agent_threads(request: HttpRequest, slug: str) -> HttpResponse:
 @requires()
 def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
     """Show the thread's runs, and on request its state, which only the vendor knows."""
-    agent, row = _thread(request, slug, thread)
+    agent, row = _find_thread(request, slug, thread)
     (view,) = threads.view_threads([row])
     calls = row.calls.select_related("version").defer("result", "version__signature", "version__raw")
     runs = list(calls.order_by("-pk")[:RUNS_SHOWN])
@@ -167,7 +167,7 @@ def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
 @require_POST
 @requires(Role.DESIGNER)
 def agent_thread_end(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
-    row = _thread(request, slug, thread)[1]
+    row = _find_thread(request, slug, thread)[1]
     try:
         vendors_threads.remove(row, actor=person(request))
     except DomainError as error:
@@ -177,7 +177,7 @@ def agent_thread_end(request: HttpRequest, slug: str, thread: str) -> HttpRespon
     return redirect("agent-threads", slug)
 
 
-def _thread(request: HttpRequest, slug: str, thread: str) -> tuple[Agent, Thread]:
+def _find_thread(request: HttpRequest, slug: str, thread: str) -> tuple[Agent, Thread]:
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     return agent, get_object_or_404(threads_of(agent.pk, None).select_related("api_key"), key=thread)
 

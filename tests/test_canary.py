@@ -610,7 +610,7 @@ def dump(planted: Planted) -> None:
     with tempfile.TemporaryFile() as file:
         programs, server = backups.find_client_programs(), backups._server_version()
         pg_dump = backups.choose_pg_dump(programs, server=server)
-        backups._run(pg_dump, "--format=plain", "--no-owner", output=file.fileno())
+        backups._run_program(pg_dump, "--format=plain", "--no-owner", output=file.fileno())
         file.seek(0)
         planted.put_out("pg_dump", file.read())
     planted.put_out("broker", repr(held_by_the_broker()))

@@ -395,20 +395,20 @@ class CredentialDetail(GenericAPIView[Credential]):
     queryset = ROWS.prefetch_related(USED)
 
     def get(self, request: Request, pk: Any) -> Response:
-        return self._answer(pk)
+        return self._respond(pk)
 
     @extend_schema(request=SecretInput)
     def put(self, request: Request, pk: Any) -> Response:
         """Replace the secret. Endpoints that use the credential continue with the new one."""
         values = valid_data(SecretInput(data=request.data))
-        credential_operations.replace_secret(self._row(pk), actor=person(request), **values)
-        return self._answer(pk)
+        credential_operations.replace_secret(self._find_row(pk), actor=person(request), **values)
+        return self._respond(pk)
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """Change the name or the details; the origin stays. Changing the OAuth client deletes its tokens."""
         values = valid_data(CredentialChange(data=request.data))
-        row = self._row(pk)
+        row = self._find_row(pk)
         changes = dict(values)
         # The operation takes the details of a client beside the others. REST nests them, because names would
         # clash.
@@ -422,18 +422,18 @@ class CredentialDetail(GenericAPIView[Credential]):
         credential_operations.update_credential(
             row, actor=person(request), expected=expected_state(request), **changes
         )
-        return self._answer(pk)
+        return self._respond(pk)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
-        credential_operations.remove_credential(self._row(pk), actor=person(request))
+        credential_operations.remove_credential(self._find_row(pk), actor=person(request))
         return Response(status=204)
 
-    def _row(self, pk: Any) -> Credential:
+    def _find_row(self, pk: Any) -> Credential:
         return get_object_or_404(self.get_queryset(), pk=pk)
 
-    def _answer(self, pk: Any) -> Response:
-        row = self._row(pk)
+    def _respond(self, pk: Any) -> Response:
+        row = self._find_row(pk)
         return Response(CredentialOutput(row).data, headers=etag_of(sessions.facts(row)))
 
 

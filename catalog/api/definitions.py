@@ -173,7 +173,7 @@ class DefinitionList(ListAPIView[Tool]):
         """Define a tool."""
         values = valid_data(DefinitionInput(data=request.data))
         parts = Parts(**{"title": "", "activity": None} | values)
-        return _answer(definitions.define(actor=person(request), parts=parts), status=201)
+        return _respond(definitions.define(actor=person(request), parts=parts), status=201)
 
 
 @extend_schema(tags=["definitions"])
@@ -216,14 +216,14 @@ class DefinitionDetail(GenericAPIView[Tool]):
     serializer_class = DefinitionDetailOutput
 
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(chosen_definition(pk))
+        return _respond(chosen_definition(pk))
 
     @extend_schema(parameters=[IF_MATCH], request=DefinitionChange)
     def patch(self, request: Request, pk: int) -> Response:
         """Create a new version with the given members changed. Pins keep their version."""
         changes = valid_data(DefinitionChange(data=request.data))
         tool = chosen_definition(pk)
-        return _answer(
+        return _respond(
             definitions.change(tool, actor=person(request), changes=changes, expected=expected_state(request))
         )
 
@@ -243,14 +243,14 @@ class DefinitionRestore(GenericAPIView[Tool]):
 
     @extend_schema(request=None)
     def post(self, request: Request, pk: int) -> Response:
-        return _answer(definitions.offer_again(chosen_definition(pk), actor=person(request)))
+        return _respond(definitions.offer_again(chosen_definition(pk), actor=person(request)))
 
 
 def chosen_definition(pk: int) -> Tool:
     return get_object_or_404(definitions.all_of_them().select_related("current"), pk=pk)
 
 
-def _answer(tool: Tool, status: int = 200) -> Response:
+def _respond(tool: Tool, status: int = 200) -> Response:
     # Read again for the times, which the database sets.
     tool = chosen_definition(tool.pk)
     headers = etag_of(definitions.facts(tool))

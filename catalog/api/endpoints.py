@@ -341,7 +341,7 @@ class EndpointDetail(GenericAPIView[Endpoint]):
     serializer_class = EndpointDetailOutput
 
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(pk)
+        return _respond(pk)
 
     @extend_schema(parameters=[IF_MATCH], request=EndpointChange)
     def patch(self, request: Request, pk: int) -> Response:
@@ -353,7 +353,7 @@ class EndpointDetail(GenericAPIView[Endpoint]):
             expected=expected_state(request),
             **nest_retry_members(values),
         )
-        return _answer(pk)
+        return _respond(pk)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
@@ -361,7 +361,7 @@ class EndpointDetail(GenericAPIView[Endpoint]):
         return Response(status=204)
 
 
-def _answer(pk: int) -> Response:
+def _respond(pk: int) -> Response:
     endpoint = get_object_or_404(endpoints(), pk=pk)
     return Response(
         EndpointDetailOutput(endpoint).data, headers=etag_of(vendor_operations.endpoint_facts(endpoint))

@@ -156,12 +156,12 @@ class FindingEvidence(GenericAPIView[Finding]):
         return Response(
             {
                 "client": other.client,
-                "theirs": _document(other),
-                "ours": _document(own_version),
+                "theirs": _version_document(other),
+                "ours": _version_document(own_version),
                 "comparison": comparison_document(compared),
             }
         )
 
 
-def _document(row: OtherAnswer | ToolVersion) -> dict[str, Any]:
+def _version_document(row: OtherAnswer | ToolVersion) -> dict[str, Any]:
     return {"digest": row.digest, "document": msgspec.json.decode(row.raw)}

@@ -193,7 +193,7 @@ class ToolList(APIView):
 
     @extend_schema(operation_id="tools_list", parameters=PARAMETERS, responses=ToolRows)
     def get(self, request: Request) -> Response:
-        query = replace(_query(request), within=self.within(request), use_counts=self.use_counts())
+        query = replace(_read_query(request), within=self.within(request), use_counts=self.use_counts())
         text = request.query_params.get("facets")
         if text not in (None, "1"):
             raise invalid(facets="Send 1, or leave it out.")
@@ -222,7 +222,7 @@ class ToolList(APIView):
         return Response(document)
 
 
-def _query(request: Request) -> Query:
+def _read_query(request: Request) -> Query:
     parameters = request.query_params
     # A filter that a program left empty by mistake would answer with everything; only `q` may be empty.
     names = {parameter.name for parameter in PARAMETERS} - {"q"}

@@ -144,7 +144,7 @@ class VendorDetail(GenericAPIView[Vendor]):
         return get_object_or_404(self.get_queryset(), slug=slug)
 
     def get(self, request: Request, slug: str) -> Response:
-        return self._answer(slug)
+        return self._respond(slug)
 
     @extend_schema(parameters=[IF_MATCH], request=VendorChange)
     def patch(self, request: Request, slug: str) -> Response:
@@ -152,9 +152,9 @@ class VendorDetail(GenericAPIView[Vendor]):
         vendor_operations.update_vendor(
             self.vendor(slug), actor=person(request), expected=expected_state(request), **changes
         )
-        return self._answer(slug)
+        return self._respond(slug)
 
-    def _answer(self, slug: str) -> Response:
+    def _respond(self, slug: str) -> Response:
         vendor = self.vendor(slug)
         headers = etag_of(vendor_operations.vendor_facts(vendor))
         return Response(VendorDetailOutput(vendor).data, headers=headers)

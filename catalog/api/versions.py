@@ -206,7 +206,7 @@ class VersionDetail(GenericAPIView[ToolVersion]):
     serializer_class = VersionDetailOutput
 
     def get(self, request: Request, pk: int, ordinal: int) -> Response:
-        return _detail(find_version(get_object_or_404(Tool, pk=pk), ordinal=ordinal))
+        return _respond(find_version(get_object_or_404(Tool, pk=pk), ordinal=ordinal))
 
 
 class LabelledVersion(GenericAPIView[ToolVersion]):
@@ -216,10 +216,10 @@ class LabelledVersion(GenericAPIView[ToolVersion]):
 
     @extend_schema(operation_id="tools_versions_labelled_retrieve")
     def get(self, request: Request, pk: int, label: str) -> Response:
-        return _detail(find_version(get_object_or_404(Tool, pk=pk), version=label))
+        return _respond(find_version(get_object_or_404(Tool, pk=pk), version=label))
 
 
-def _detail(version: ToolVersion) -> Response:
+def _respond(version: ToolVersion) -> Response:
     rows = with_review_state(ToolVersion.objects.select_related("tool__endpoint"))
     return Response(VersionDetailOutput(rows.get(pk=version.pk)).data)
 

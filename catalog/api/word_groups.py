@@ -61,7 +61,7 @@ class WordGroupDetail(GenericAPIView[CustomWordGroup]):
     queryset = CustomWordGroup.objects.all()
 
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(get_object_or_404(CustomWordGroup, pk=pk))
+        return _respond(get_object_or_404(CustomWordGroup, pk=pk))
 
     @extend_schema(parameters=[IF_MATCH], request=WordGroupInput, responses=WordGroupOutput)
     def put(self, request: Request, pk: int) -> Response:
@@ -73,7 +73,7 @@ class WordGroupDetail(GenericAPIView[CustomWordGroup]):
             expected=expected_state(request),
             **values,
         )
-        return _answer(group)
+        return _respond(group)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
@@ -81,6 +81,6 @@ class WordGroupDetail(GenericAPIView[CustomWordGroup]):
         return Response(status=204)
 
 
-def _answer(group: CustomWordGroup) -> Response:
+def _respond(group: CustomWordGroup) -> Response:
     data: Any = WordGroupOutput(group).data
     return Response(data, headers=etag_of(word_groups.group_facts(group)))

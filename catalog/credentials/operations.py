@@ -79,7 +79,7 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
     _check_credential(credential)
     if clients.uses_oauth(credential):
         clients.draft(credential, url, details)
-    _encrypt(credential, secret)
+    _encrypt_secret(credential, secret)
     return credential
 
 
@@ -118,7 +118,7 @@ def update_credential(
     if secret or (
         clients.uses_oauth(credential) and clients.has_key(credential.grant) and not credential.sealed
     ):
-        _enter(credential, secret, actor)
+        _store_secret(credential, secret, actor)
     elif credential.details != old_details:
         # Changed details may need another secret. One that cannot be decrypted is entered again anyway.
         with suppress(UndecryptableError):
@@ -202,13 +202,13 @@ def replace_secret(credential: Credential, *, actor: User, secret: str = "") -> 
     if clients.uses_oauth(credential) and credential.grant.secret_expires_at:
         credential.grant.secret_expires_at = None
         credential.grant.save(update_fields=["secret_expires_at"])
-    _enter(credential, secret, actor)
+    _store_secret(credential, secret, actor)
     audit.record(actor, "replace", credential, before=before, after=sessions.facts(credential))
     return credential
 
 
-def _enter(credential: Credential, secret: str, actor: User) -> None:
-    _encrypt(credential, secret)
+def _store_secret(credential: Credential, secret: str, actor: User) -> None:
+    _encrypt_secret(credential, secret)
     credential.set_at, credential.set_by = timezone.now(), actor
     credential.used_at = credential.refused_at = None
     credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "used_at", "refused_at"])
@@ -265,7 +265,7 @@ def _check_credential(credential: Credential) -> None:
     credential.details = kind.check(credential.details)
 
 
-def _encrypt(credential: Credential, secret: str) -> None:
+def _encrypt_secret(credential: Credential, secret: str) -> None:
     if clients.uses_oauth(credential) and not clients.has_secret(credential.grant):
         # A public client has no secret. One that is entered anyway is refused, not stored.
         if secret:

@@ -102,11 +102,11 @@ class _OAuthCredential:
         self._credential = credential
         self._may_renew = True
         self._token: Token
-        self._carry(tokens.token_for(credential))
+        self._use_token(tokens.token_for(credential))
 
     def current(self) -> AppliedCredential:
         if self._worn_out_at is not None and time.monotonic() >= self._worn_out_at:
-            self._carry(tokens.run_on_own_connection(partial(tokens.token_for, self._credential)))
+            self._use_token(tokens.run_on_own_connection(partial(tokens.token_for, self._credential)))
         return self._carried
 
     def answered(self, status: int, challenge: str) -> bool:
@@ -135,14 +135,14 @@ class _OAuthCredential:
             tokens.run_on_own_connection(partial(tokens.note_refusal, self._credential, generation))
             return False
         self._may_renew = False
-        self._carry(
+        self._use_token(
             tokens.run_on_own_connection(
                 partial(tokens.token_for, self._credential, refused_generation=generation)
             )
         )
         return True
 
-    def _carry(self, token: Token) -> None:
+    def _use_token(self, token: Token) -> None:
         text = token.secret.reveal()
         self._token = token
         apply = partial(apply_headers, {"Authorization": f"Bearer {text}"})
@@ -193,13 +193,13 @@ class _FixedCredential:
             return
         rows = Credential.objects.filter(pk=credential.pk, set_at=credential.set_at)
         if self._is_taken is False:
-            self._judge(rows.filter(refused_at=None), "refuse", now)
+            self._record_verdict(rows.filter(refused_at=None), "refuse", now)
         elif self._is_taken and credential.refused_at:
-            self._judge(rows.filter(refused_at__isnull=False), "accept", None)
+            self._record_verdict(rows.filter(refused_at__isnull=False), "accept", None)
         if credential.used_at is None or credential.used_at < now - NOTE_USE_EVERY:
             rows.update(used_at=now)
 
-    def _judge(self, rows: QuerySet[Credential], verdict: str, refused_at: datetime | None) -> None:
+    def _record_verdict(self, rows: QuerySet[Credential], verdict: str, refused_at: datetime | None) -> None:
         reason = "The vendor answered 401 to it." if refused_at else "The vendor accepts it again."
         with transaction.atomic():
             if rows.update(refused_at=refused_at):
@@ -226,7 +226,7 @@ def open_session(
     may repeat either.
     policy: replaces the policy for vendors, for an unsaved endpoint.
     """
-    carrier, credential = _carrier(endpoint), endpoint.credential
+    carrier, credential = _credential_of(endpoint), endpoint.credential
     kept_for = None
     # A connection that carried a user's token or secret is not used for another user's call.
     if keeps_connection and not carried:
@@ -298,7 +298,7 @@ def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: boo
     """Open a session under another client name, without the credential unless it is requested."""
     # The endpoint and its credential record nothing of this session, because the vendor's refusal of another
     # caller concerns neither. A reply that repeats the secret is still refused.
-    carrier = _carrier(endpoint)
+    carrier = _credential_of(endpoint)
     unnoted = _UnrecordedCredential(carrier.current()) if carrier else None
     return HttpSession(
         endpoint.url,
@@ -341,7 +341,7 @@ def _keeping_memory(
                 logger.exception("what was found out about endpoint %s was not kept", endpoint.pk)
 
 
-def _carrier(endpoint: Endpoint) -> "_OAuthCredential | _FixedCredential | None":
+def _credential_of(endpoint: Endpoint) -> "_OAuthCredential | _FixedCredential | None":
     return _session_credential(endpoint.credential, endpoint.credential_url) if endpoint.credential else None
 
 

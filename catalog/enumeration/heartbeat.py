@@ -36,7 +36,9 @@ class Heartbeat:
         self._run = run
         self._replies = replies
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=f"heartbeat-{run.pk}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._extend_regularly, name=f"heartbeat-{run.pk}", daemon=True
+        )
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -47,7 +49,7 @@ class Heartbeat:
         self._done.set()
         self._thread.join()
 
-    def _beat(self) -> None:
+    def _extend_regularly(self) -> None:
         stored = time.monotonic()
         try:
             while not self._done.wait(HEARTBEAT_SECONDS):

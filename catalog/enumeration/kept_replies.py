@@ -119,7 +119,7 @@ class Replies:
             if request != enumeration.newest and request not in enumeration.stored
         }
         try:
-            self._write(enumeration, fresh)
+            self._write_rows(enumeration, fresh)
         except LostLeaseError:
             return
         except DatabaseError as exc:
@@ -129,7 +129,7 @@ class Replies:
         for request in fresh:  # what is written down need not be held as well
             del enumeration.fresh[request]
 
-    def _write(self, log: _ReplyLog, fresh: Mapping[str, Reply]) -> None:
+    def _write_rows(self, log: _ReplyLog, fresh: Mapping[str, Reply]) -> None:
         rows = [
             KeptReply(
                 endpoint_id=self._run.endpoint_id,

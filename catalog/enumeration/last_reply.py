@@ -29,16 +29,16 @@ def keep(run: Run, exchanges: Sequence[Exchange]) -> None:
         run=run,
         defaults={
             "method": last.method,
-            "url": _storable(last.url),
+            "url": _storable_text(last.url),
             "status": last.status,
-            "headers": {name: _storable(value) for name, value in last.reply_headers.items()},
-            "body": _storable(last.reply),
+            "headers": {name: _storable_text(value) for name, value in last.reply_headers.items()},
+            "body": _storable_text(last.reply),
         },
     )
     older = LastReply.objects.filter(run__endpoint=run.endpoint_id).order_by("-run_id")
     LastReply.objects.filter(pk__in=list(older.values_list("pk", flat=True)[KEPT:])).delete()
 
 
-def _storable(text: str) -> str:
+def _storable_text(text: str) -> str:
     # PostgreSQL cannot store NUL, so its symbol replaces it.
     return text.replace("\0", "\N{SYMBOL FOR NULL}")

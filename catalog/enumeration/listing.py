@@ -151,15 +151,15 @@ class _Pass:
             if page.next is not None:
                 deadline.check(number, len(self.seen))
             if len(self.waiting) >= CHUNK:
-                self._stage()
-        self._stage()
+                self._stage_waiting()
+        self._stage_waiting()
         failpoint("staged")
         self._conclude()
         return self.harvest
 
     def take_alone(self, item: Item) -> None:
         self._record_item(item)
-        self._stage()
+        self._stage_waiting()
         self.harvest.rejections = list(self.refused.values())
         self._count(self.seen.keys() - self.refused.keys())
 
@@ -235,13 +235,13 @@ class _Pass:
             if name.startswith("#"):
                 self.nameless += 1
                 name = f"{name} on page {number}"
-            self._refuse(name, rejected.code, rejected.reason)
+            self._reject_item(name, rejected.code, rejected.reason)
         if page.is_known:
             # A page with the same bytes as last time is accepted without parsing its items.
             tools = {item.tool_id: "" for item in page.items}
             for tool in tools.keys() & self.seen.keys():
                 del tools[tool]
-                self._take_again(tool, self.current[tool].newest_digest)
+                self._record_repeated_item(tool, self.current[tool].newest_digest)
             self.seen |= tools
         else:
             for item in page.items:
@@ -258,7 +258,7 @@ class _Pass:
             self.harvest.note(note)
             self.odd.add(tool)
         if tool in self.seen:
-            self._take_again(tool, item.digest)
+            self._record_repeated_item(tool, item.digest)
             return
         self.seen[tool] = item.digest
         current = self.current.get(tool)
@@ -281,7 +281,7 @@ class _Pass:
     def _is_held(self, digest: str, current_tool: CurrentTool) -> bool:
         return current_tool.is_listed_as(digest, self.protocol.revision)
 
-    def _take_again(self, tool: str, digest: str) -> None:
+    def _record_repeated_item(self, tool: str, digest: str) -> None:
         self.odd.add(tool)
         if tool in self.refused:
             return
@@ -296,14 +296,14 @@ class _Pass:
             self.harvest.note(Note("DUP_TOOL", f"The tool {tool} is listed twice, the same both times."))
         else:
             reason = "Two different tools were listed with this id, so neither was taken."
-            self._refuse(tool, "DUP_CONFLICT", reason)
+            self._reject_item(tool, "DUP_CONFLICT", reason)
 
     def _refuse_older(self, item: Item, current_tool: CurrentTool) -> None:
         reason = (
             f"The vendor now lists version {item.label}, but version {current_tool.label} was published "
             f"before. Version {current_tool.label} stays."
         )
-        self._refuse(item.tool_id, "VERSION_BACK", reason)
+        self._reject_item(item.tool_id, "VERSION_BACK", reason)
         self.harvest.findings.append(
             Finding(
                 endpoint=self.run.endpoint,
@@ -316,7 +316,7 @@ class _Pass:
             )
         )
 
-    def _refuse(self, name: str, code: str, reason: str) -> None:
+    def _reject_item(self, name: str, code: str, reason: str) -> None:
         # Other tools with this id are refused too, with one message.
         tool = identity(name)
         self.seen.setdefault(tool, "")
@@ -335,7 +335,7 @@ class _Pass:
             tool_ids=[identity(item.tool_id) for item in page.items],
         )
 
-    def _stage(self) -> None:
+    def _stage_waiting(self) -> None:
         """Decode the waiting tools. The database accepts some of them while the next ones are decoded."""
         # No statement stays open, because the vendor's next page may take long.
         as_it_was = self._without_new_version()
@@ -420,7 +420,7 @@ class _Pass:
                 notes = self.protocol.notes(document, signature)
             except UnreadableItemError as exc:
                 # Only this tool is refused.
-                self._refuse(item.tool_id, exc.code, exc.reason)
+                self._reject_item(item.tool_id, exc.code, exc.reason)
                 continue
             for note in notes:
                 self.harvest.note(note)

@@ -24,7 +24,7 @@ def merge(run: Run, harvest: Harvest) -> None:
         "no_alarms": assess.to_json(()),
     }
     with connection.cursor() as cursor:
-        stops = _stop(cursor, run, harvest)
+        stops = _store_assessments(cursor, run, harvest)
         added = (ADD_TOOLS,) if harvest.added else ()
         find_stored, changed = (FIND_STORED, CHANGE_TOOLS) if harvest.changed else ((), ())
         hold = (HOLD,) if stops or harvest.changed else ()
@@ -58,7 +58,7 @@ def append_versions(versions: Sequence[StagedTool]) -> list[ToolVersion]:
     return list(ToolVersion.objects.filter(pk__in=version_ids).order_by("ordinal"))
 
 
-def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
+def _store_assessments(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
     """Store the assessments in the staged rows. Return whether the policy stops any of them."""
     # One rule for all new tools, whose texts are not assessed while they are read (decision 40).
     if new := policy.apply_policy(policy.with_defaults(run.endpoint.policy), ["new_tool"]):

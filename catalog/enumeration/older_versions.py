@@ -80,7 +80,7 @@ def read_all(endpoint_id: int) -> None:
         after = read_pending(endpoint_id, after)
 
 
-def _pending(endpoint: Endpoint) -> QuerySet[Tool]:
+def _tools_without_history(endpoint: Endpoint) -> QuerySet[Tool]:
     """Return the tools whose label implies earlier versions and whose history was not read since."""
     # There is nothing before 1, but there may be before 0.2.0.
     has_before = Q(current__label_key__gt=[1]) | Q(current__label_key__len__gt=1)
@@ -102,7 +102,7 @@ class _HistoryReader:
         self.failed = 0
 
     def read_batch(self, after: int) -> int | None:
-        tools = list(_pending(self.endpoint).filter(pk__gt=after)[: BATCH + 1])
+        tools = list(_tools_without_history(self.endpoint).filter(pk__gt=after)[: BATCH + 1])
         ends = time.monotonic() + BATCH_SECONDS
         try:
             limits = replace(bounds.limits_of(self.endpoint), session=SESSION_SECONDS)
@@ -115,7 +115,7 @@ class _HistoryReader:
                     if time.monotonic() > ends or session.bytes_read > BATCH_BYTES:
                         return tool.pk
         except (ProtocolError, DomainError) as exc:
-            self._fail("", exc.message, is_final=False)
+            self._note_failure("", exc.message, is_final=False)
             return None
         return tools[BATCH - 1].pk if len(tools) > BATCH else None
 
@@ -123,14 +123,14 @@ class _HistoryReader:
         pages: list[ItemPage] = []
         is_final = True
         try:
-            pages.extend(self._pages(session, tool))
+            pages.extend(self._read_pages(session, tool))
             has_told = any(page.items or page.rejected for page in pages)
         except ProtocolError as exc:
             # A vendor that answers nonsense will do so again; one that does not answer may do so later.
             has_told = is_final = isinstance(exc, ProtocolViolationError)
-            self._fail(f"of {_quoted_name(tool)} ", exc.message, is_final=is_final)
+            self._note_failure(f"of {_quoted_name(tool)} ", exc.message, is_final=is_final)
         items = [item for page in pages for item in page.items]
-        self._add(tool, items, is_final=is_final)
+        self._add_versions(tool, items, is_final=is_final)
         is_whole = is_final and len(items) <= MAX_VERSIONS
         if is_whole and not any(page.rejected for page in pages):
             first = min(items, key=lambda item: item.label_key, default=None)
@@ -140,13 +140,13 @@ class _HistoryReader:
         self.failed = 0 if has_told else self.failed + (not is_final)
         self.silent = 0 if has_told else self.silent + is_final
 
-    def _pages(self, session: base.Session, tool: Tool) -> Iterator[ItemPage]:
+    def _read_pages(self, session: base.Session, tool: Tool) -> Iterator[ItemPage]:
         guard = PageGuard()
         count = 0
         for page in self.protocol.versions(session, tool.tool_id):
             yield page
             for rejected in page.rejected:
-                self._reject(tool, rejected.reason)
+                self._note_rejection(tool, rejected.reason)
             count += len(page.items) + len(page.rejected)
             if count > MAX_VERSIONS:
                 text = (
@@ -157,7 +157,7 @@ class _HistoryReader:
             guard.check(page, tool_count=count)
 
     @transaction.atomic
-    def _add(self, tool: Tool, items: list[Item], *, is_final: bool) -> None:
+    def _add_versions(self, tool: Tool, items: list[Item], *, is_final: bool) -> None:
         # Appends missing versions, oldest first. Known labels with other bytes are drift.
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
@@ -205,7 +205,7 @@ class _HistoryReader:
             try:
                 signature = self.protocol.read(document)
             except UnreadableItemError as exc:
-                self._reject(tool, exc.reason, item.label)
+                self._note_rejection(tool, exc.reason, item.label)
                 continue
             content = (item.label, self._content_digest(document))
             if content not in contents:
@@ -225,17 +225,17 @@ class _HistoryReader:
     def _give_up(self, last: Tool) -> None:
         # A vendor that offers no history for several tools in a row offers none at all.
         if not self.failed:
-            others = _pending(self.endpoint).filter(pk__gt=last.pk)
+            others = _tools_without_history(self.endpoint).filter(pk__gt=last.pk)
             tools = Tool.objects.filter(pk__in=list(others.values_list("pk", flat=True)))
             with transaction.atomic():
                 lock_in_order(tools)
                 tools.update(versions_read_at=timezone.now())
 
-    def _fail(self, whose: str, reason: str, *, is_final: bool) -> None:
+    def _note_failure(self, whose: str, reason: str, *, is_final: bool) -> None:
         again = "" if is_final else " Pegboard asks again after the next run."
         self._note("HISTORY_FAILED", f"Older versions {whose}could not be read. {reason}{again}")
 
-    def _reject(self, tool: Tool, reason: str, label: str = "") -> None:
+    def _note_rejection(self, tool: Tool, reason: str, label: str = "") -> None:
         version = f"Version {label}" if label else "A version"
         self._note("HISTORY_REJECTED", f"{version} of {_quoted_name(tool)} was left out. {reason}")
 

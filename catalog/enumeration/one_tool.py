@@ -130,7 +130,7 @@ def _fetch_tool(tool: Tool) -> FetchResult:
     protocol = endpoint.build_protocol()
     if not protocol.fetches_alone:
         return _read_list(tool, protocol)
-    with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
+    with sessions.open_session(endpoint, limits=_session_limits(tool), keeps_connection=True) as session:
         give_back()
         item = protocol.fetch(session, tool.tool_id)
     if identity(item.tool_id) != identity(tool.tool_id):
@@ -141,7 +141,7 @@ def _fetch_tool(tool: Tool) -> FetchResult:
 def _read_list(tool: Tool, protocol: Protocol) -> FetchResult:
     endpoint = tool.endpoint
     tool_list = _ListedTools(current_tools.read_current_tools(endpoint))
-    with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
+    with sessions.open_session(endpoint, limits=_session_limits(tool), keeps_connection=True) as session:
         give_back()
         tool_list.read(protocol, session, endpoint.max_tools)
     faults = tool_list.faults()
@@ -204,7 +204,7 @@ class _ListedTools:
         return faults
 
 
-def _limits(tool: Tool) -> Limits:
+def _session_limits(tool: Tool) -> Limits:
     usual = bounds.limits_of(tool.endpoint)
     return replace(
         usual, request=SECONDS, session=SECONDS, is_callers_deadline=True, backoff=(), patience=2.0

@@ -216,7 +216,7 @@ def _read_and_record(part: "_RunPart", on_progress: OnProgress | None) -> None:
     except EndpointMovedError:
         raise
     except HeldError as held:
-        _hold(run, held, heart.heard)
+        _hold_list(run, held, heart.heard)
     except (ProtocolError, DomainError) as exc:
         _fail_with_error(part, exc)
     except Exception as exc:
@@ -344,7 +344,7 @@ def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
     )
 
 
-def _hold(run: Run, error: HeldError, exchanges: Sequence[Exchange]) -> None:
+def _hold_list(run: Run, error: HeldError, exchanges: Sequence[Exchange]) -> None:
     columns = {"error_code": error.code, "error_message": error.message}
     with transaction.atomic():
         if store.finish(

@@ -214,12 +214,12 @@ class Spool:
     def fill_tables(self) -> None:
         """Stage the rows in tables that end with the transaction around this."""
         with Stage() as stage:
-            for tools in _batches(self.tools()):
+            for tools in _split_batches(self.tools()):
                 stage.put(tools)
             stage.settle()
             self._relisted.seek(0)
             lines = (msgspec.json.decode(line, type=tuple[int, str, str]) for line in self._relisted)
-            for rows in _batches(lines):
+            for rows in _split_batches(lines):
                 stage.put_relisted_rows(rows)
 
 
@@ -227,7 +227,7 @@ BATCH = 500
 Row = TypeVar("Row")
 
 
-def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def _split_batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
     while batch := list(islice(rows, BATCH)):
         yield batch
 
@@ -270,7 +270,7 @@ class Stage:
         if not self._is_made:
             with connection.cursor() as cursor:
                 cursor.execute(SEQUENCES)
-                cursor.execute(CREATE.format(lifetime=_lifetime()), cursor.fetchone())
+                cursor.execute(CREATE.format(lifetime=_table_lifetime()), cursor.fetchone())
             self._is_made = True
         with connection.wrap_database_errors:
             if self._rows is None:
@@ -294,7 +294,7 @@ class Stage:
             return
         with connection.cursor() as cursor:
             if not self._has_relisted:
-                cursor.execute(CREATE_RELISTED.format(lifetime=_lifetime()))
+                cursor.execute(CREATE_RELISTED.format(lifetime=_table_lifetime()))
                 self._has_relisted = True
             cursor.execute(PUT_RELISTED, [list(column) for column in zip(*rows, strict=True)])
 
@@ -323,7 +323,7 @@ class Stage:
                 yield from ((tool_id, parse_document(raw)) for tool_id, raw in rows)
 
 
-def _lifetime() -> str:
+def _table_lifetime() -> str:
     # A list is read outside of transactions, and its table is dropped by the one that merges it.
     return "ON COMMIT DROP" if connection.in_atomic_block else ""
 

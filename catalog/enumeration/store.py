@@ -116,7 +116,7 @@ def record(run: Run, harvest: Harvest) -> None:
         if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
             outbox.report_waiting_review(run.endpoint_id)
         failpoint("record-findings")
-        _remember(run, harvest.known_pages)
+        _remember_pages(run, harvest.known_pages)
         _succeed(run, harvest)
         failpoint("record-commit")
 
@@ -176,7 +176,7 @@ def keep_rejections(harvest: Harvest) -> None:
     Rejection.objects.bulk_create(harvest.rejections[:REJECTIONS_KEPT])
 
 
-def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
+def _remember_pages(run: Run, pages: Sequence[KnownPage]) -> None:
     # Pages that were recalled stay as they are.
     KnownPage.objects.filter(endpoint=run.endpoint_id).exclude(pk__in=[page.pk for page in pages]).delete()
     # A tool that was read alone since this run began may be newer than its page. The page must not count as

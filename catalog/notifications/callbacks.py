@@ -42,7 +42,7 @@ class Recipient:
 def check(recipient: Recipient) -> None:
     """Raise DomainError for an invalid URL. Sending it checks whether the address is allowed."""
     try:
-        check_url(recipient.url[: MAX_URL_LENGTH + 1], _policy())
+        check_url(recipient.url[: MAX_URL_LENGTH + 1], _network_policy())
     except ProtocolError as exc:
         raise DomainError("invalid", exc.message, fields={"callback": exc.message}) from exc
 
@@ -58,7 +58,7 @@ def add(call: Call, recipient: Recipient) -> None:
 def secret_of(call: Call) -> str:
     """Return the secret that signs the callback, "" after it was sent."""
     callback = Callback.objects.filter(call=call).exclude(sealed="").first()
-    return _decrypt(callback)[1].reveal() if callback else ""
+    return _decrypt_secrets(callback)[1].reveal() if callback else ""
 
 
 def due() -> QuerySet[Callback]:
@@ -78,11 +78,11 @@ def send(callback_id: str) -> None:
         return
     callback = Callback.objects.select_related("call").get(pk=callback_id)
     try:
-        url, secret = _decrypt(callback)
+        url, secret = _decrypt_secrets(callback)
     except UndecryptableError as exc:
         Callback.objects.filter(pk=callback.pk).update(state=SendingState.FAILED, error=exc.message[:1_000])
         return
-    error, status, retry_after = webhooks.post(url, secret, callback.pk, body(callback), _policy())
+    error, status, retry_after = webhooks.post(url, secret, callback.pk, body(callback), _network_policy())
     SENT.add("callback", "failed" if error else "sent")
     waiting_callback = Callback.objects.filter(pk=callback.pk, state=SendingState.WAITING)
     attempts = callback.attempts + 1
@@ -132,12 +132,12 @@ def body(callback: Callback) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _decrypt(callback: Callback) -> tuple[Secret, Secret]:
+def _decrypt_secrets(callback: Callback) -> tuple[Secret, Secret]:
     name = f"callback of call {callback.call_id}"
     url_and_secret = encryption.decrypt(callback.sealed, row=callback.pk, field=FIELD, name=name)
     url, secret = json.loads(url_and_secret.reveal())
     return Secret(url), Secret(secret)
 
 
-def _policy() -> Policy:
+def _network_policy() -> Policy:
     return policy_for(Door.CALLBACK, AddressSource.RUNTIME)

@@ -49,12 +49,12 @@ def tick() -> None:
     while settle_due() == PER_TICK and time.monotonic() < ends:
         pass
     if settings.MAIL_IS_SET_UP:
-        _wake(SEND_MAIL, mail.due())
-    _wake(SEND_DELIVERIES, webhooks.due())
-    _wake(callbacks.TASK, callbacks.due())
+        _wake_workers(SEND_MAIL, mail.due())
+    _wake_workers(SEND_DELIVERIES, webhooks.due())
+    _wake_workers(callbacks.TASK, callbacks.due())
 
 
-def _wake(task: str, due: QuerySet[Any]) -> None:
+def _wake_workers(task: str, due: QuerySet[Any]) -> None:
     wakes.send_missing(task, map(str, due.values_list("pk", flat=True)[: wakes.MAX_WAKES]))
 
 

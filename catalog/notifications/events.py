@@ -30,7 +30,7 @@ VERSION, TOOL = "version:", "tool:"
 
 
 def describe_broken(subject: str) -> NotificationText | None:
-    endpoint = _endpoint(subject)
+    endpoint = _find_endpoint(subject)
     if endpoint is None or not endpoint.failures:
         return None
     title = mark("“{name}” of {vendor} cannot be synced")
@@ -38,13 +38,13 @@ def describe_broken(subject: str) -> NotificationText | None:
 
 
 def describe_recovered(subject: str) -> NotificationText | None:
-    endpoint = _endpoint(subject)
+    endpoint = _find_endpoint(subject)
     title = mark("“{name}” of {vendor} can be read again")
     return _endpoint_text(endpoint, title, "Its tools are up to date.") if endpoint else None
 
 
 def describe_held(subject: str) -> NotificationText | None:
-    endpoint = _endpoint(subject)
+    endpoint = _find_endpoint(subject)
     if endpoint is None or not endpoint.held_run_id:
         return None
     title = mark("“{name}” of {vendor} waits for your decision")
@@ -54,7 +54,7 @@ def describe_held(subject: str) -> NotificationText | None:
 
 
 def describe_review(subject: str) -> NotificationText | None:
-    endpoint = _endpoint(subject)
+    endpoint = _find_endpoint(subject)
     if endpoint is None:
         return None
     waiting = Finding.objects.filter(waiting_decision__endpoint=endpoint)
@@ -165,7 +165,7 @@ def describe_changed(subject: str) -> NotificationText | None:
     """Describe the new versions of one run, without tools that the vendor listed for the first time."""
     if subject.startswith(VERSION):
         return describe_definition(subject)
-    run = _run(subject)
+    run = _find_run(subject)
     versions = ToolVersion.objects.filter(run=int(subject), tool__in=changed_tools(subject))
     versions = versions.select_related("tool").order_by("tool__name", "pk").defer("raw", "signature")
     if run is None or not (count := versions.count()):
@@ -192,7 +192,7 @@ def describe_withdrawn(subject: str) -> NotificationText | None:
     if subject.startswith(TOOL):
         return describe_definition(subject)
     removed = int(subject.removeprefix(REMOVED)) if subject.startswith(REMOVED) else 0
-    run = None if removed else _run(subject)
+    run = None if removed else _find_run(subject)
     endpoint = run.endpoint if run else Endpoint.objects.select_related("vendor").filter(pk=removed).first()
     withdrawn = Tool.objects.filter(pk__in=withdrawn_tools(subject)).order_by("name", "pk")
     if endpoint is None or not (count := withdrawn.count()):
@@ -255,7 +255,7 @@ def withdrawn_tools(subject: str) -> QuerySet[Tool, int]:
     return open_ones.values_list("tool", flat=True)  # type: ignore[return-value]
 
 
-def _run(subject: str) -> Run | None:
+def _find_run(subject: str) -> Run | None:
     return Run.objects.select_related("endpoint__vendor").filter(pk=subject).first()
 
 
@@ -308,48 +308,48 @@ def readers_of_answer(subject: str) -> QuerySet[User]:
     return User.objects.filter(is_requester | administrators_for(Event.VENDOR_ANSWERED))
 
 
-def _kind(event: Event, **facts: Any) -> EventKind:
+def _build_kind(event: Event, **facts: Any) -> EventKind:
     return EventKind(name=event, label=event.label, **facts)
 
 
 # A webhook covers its agents, or everything, so some kinds have another description for webhooks.
 _EVENT_KINDS = (
-    _kind(
+    _build_kind(
         Event.BROKEN,
         tell=describe_broken,
         explained=_("A sync failed, and no sync succeeded within 90 seconds."),
     ),
-    _kind(
+    _build_kind(
         Event.RECOVERED,
         tell=describe_recovered,
         explained=_("After a notification that it cannot be synced."),
         to_webhooks=_("After a delivery that the endpoint cannot be synced."),
     ),
-    _kind(
+    _build_kind(
         Event.HELD,
         tell=describe_held,
         is_for_administrators=True,
         explained=_("So many tools are missing that Pegboard withdraws them only after your confirmation."),
     ),
-    _kind(
+    _build_kind(
         Event.REVIEW,
         tell=describe_review,
         is_for_administrators=True,
         explained=_("New findings, or new versions that are held."),
     ),
-    _kind(
+    _build_kind(
         Event.SIGN_IN,
         tell=describe_sign_in,
         is_for_administrators=True,
         explained=_("Until an administrator signs in, its endpoints cannot be synced."),
     ),
-    _kind(
+    _build_kind(
         Event.WEBHOOK_PAUSED,
         tell=describe_paused_webhook,
         is_for_administrators=True,
         explained=_("Its receiver failed again and again."),
     ),
-    _kind(
+    _build_kind(
         Event.KEY_REPORTED,
         tell=describe_reported_key,
         explained=_(
@@ -359,7 +359,7 @@ _EVENT_KINDS = (
         readers=readers_of_key,
         mails_all=True,
     ),
-    _kind(
+    _build_kind(
         Event.KEY_ENDING,
         tell=describe_expiring_key,
         explained=_(
@@ -370,7 +370,7 @@ _EVENT_KINDS = (
         mails_all=True,
         happens_once=True,
     ),
-    _kind(
+    _build_kind(
         Event.VENDOR_REQUESTED,
         tell=describe_vendor_request,
         is_for_administrators=True,
@@ -378,7 +378,7 @@ _EVENT_KINDS = (
         readers=readers_of_request,
         mails_all=True,
     ),
-    _kind(
+    _build_kind(
         Event.TOOLS_CHANGED,
         tell=describe_changed,
         explained=_(
@@ -387,13 +387,13 @@ _EVENT_KINDS = (
         to_webhooks=_("Tools that its agents pin, or all tools if it names no agent. One message per run."),
         happens_once=True,
     ),
-    _kind(
+    _build_kind(
         Event.TOOLS_WITHDRAWN,
         tell=describe_withdrawn,
         explained=_("Calls of withdrawn tools may fail."),
         happens_once=True,
     ),
-    _kind(
+    _build_kind(
         Event.VENDOR_ANSWERED,
         tell=describe_answered_request,
         explained=_("You are always notified of your own requests, administrators of all requests."),
@@ -411,7 +411,7 @@ def register() -> None:
             kinds.register(kind)
 
 
-def _endpoint(subject: str) -> Endpoint | None:
+def _find_endpoint(subject: str) -> Endpoint | None:
     return Endpoint.objects.live().select_related("vendor").filter(pk=subject).first()
 
 

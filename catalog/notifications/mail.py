@@ -53,10 +53,10 @@ def send(mail_id: str) -> None:
     address = MailAddress.objects.filter(user=mail.user_id, user__is_active=True).first()
     recipient = mail.confirms or (address.address if address and address.confirmed_at else "")
     if not recipient:
-        _close(mail, SendingState.FAILED, "There is no confirmed address any more.")
+        _close_mail(mail, SendingState.FAILED, "There is no confirmed address any more.")
         return
     with translation.override(mail.user.language or settings.LANGUAGE_CODE):
-        message = _confirmation(mail) if mail.confirms else _digest(mail, recipient)
+        message = _build_confirmation(mail) if mail.confirms else _build_digest(mail, recipient)
     try:
         # PEGBOARD_MAIL_URL sets the server. No page can change it.
         message.send()
@@ -66,13 +66,13 @@ def send(mail_id: str) -> None:
         logger.warning("mail %s was not accepted: %s", mail.pk, type(exc).__name__)
         SENT.add("mail", "failed")
         if mail.attempts > len(BACK_OFF):
-            _close(mail, SendingState.FAILED, error)
+            _close_mail(mail, SendingState.FAILED, error)
         else:
             next_at = Now() + BACK_OFF[mail.attempts - 1]
             Mail.objects.filter(pk=mail.pk).update(next_at=next_at, error=error)
         return
     failpoint("mail-sent")
-    _close(mail, SendingState.SENT)
+    _close_mail(mail, SendingState.SENT)
     SENT.add("mail", "sent")
 
 
@@ -83,12 +83,12 @@ def sign_in_at_server() -> None:
     connection.close()
 
 
-def _close(mail: Mail, state: SendingState, error: str = "") -> None:
+def _close_mail(mail: Mail, state: SendingState, error: str = "") -> None:
     sent_at = {"sent_at": Now()} if state == SendingState.SENT else {}
     Mail.objects.filter(pk=mail.pk).update(state=state, error=error, **sent_at)
 
 
-def _message(mail: Mail, address: str, subject: str, lines: Sequence[str]) -> EmailMessage:
+def _build_message(mail: Mail, address: str, subject: str, lines: Sequence[str]) -> EmailMessage:
     # Headers may contain only ASCII.
     host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2].encode("idna").decode()
     return EmailMessage(
@@ -100,7 +100,7 @@ def _message(mail: Mail, address: str, subject: str, lines: Sequence[str]) -> Em
     )
 
 
-def _digest(mail: Mail, address: str) -> EmailMessage:
+def _build_digest(mail: Mail, address: str) -> EmailMessage:
     """Write the notices in the language of the user, English if none was chosen."""
     notices = list(mail.notices.order_by("told_at", "pk"))
     lines = []
@@ -125,12 +125,12 @@ def _digest(mail: Mail, address: str) -> EmailMessage:
         for event, count in counts.most_common()
     ]
     subject = translate_sentence(notices[0].title) if len(notices) == 1 else ", ".join(parts)
-    return _message(
+    return _build_message(
         mail, address, f"Pegboard: {subject}"[:200], [*lines, "-- ", _(SIGNATURE).format(url=page)]
     )
 
 
-def _confirmation(mail: Mail) -> EmailMessage:
+def _build_confirmation(mail: Mail) -> EmailMessage:
     query = urlencode({"token": token_for(mail.user_id, mail.confirms)})
     url = f"{public_url(reverse('notification-confirm'))}?{query}"
     lines = (
@@ -141,7 +141,7 @@ def _confirmation(mail: Mail) -> EmailMessage:
         "",
         _("If not, do nothing. There will be no more mail."),
     )
-    return _message(mail, mail.confirms, _("Pegboard: is this your address?"), lines)
+    return _build_message(mail, mail.confirms, _("Pegboard: is this your address?"), lines)
 
 
 def token_for(user_id: int, address: str) -> str:

@@ -107,7 +107,7 @@ def confirm(user: User, token: str) -> MailAddress:
         )
     if row.confirmed_at is None:
         MailAddress.objects.filter(pk=row.pk).update(confirmed_at=Now())
-        audit.record(user, "confirm address", row, after={"address": _mask(row.address)})
+        audit.record(user, "confirm address", row, after={"address": _mask_address(row.address)})
     return row
 
 
@@ -120,9 +120,9 @@ def forget_address(user: User) -> None:
 
 def _facts(row: MailAddress) -> dict[str, object]:
     # Masked, because every user reads the audit trail.
-    return {"address": _mask(row.address), "pause_minutes": row.pause_minutes}
+    return {"address": _mask_address(row.address), "pause_minutes": row.pause_minutes}
 
 
-def _mask(address: str) -> str:
+def _mask_address(address: str) -> str:
     mailbox, _unused, host = address.rpartition("@")
     return f"{mailbox[:1]}…@{host}"

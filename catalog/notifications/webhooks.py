@@ -82,8 +82,8 @@ def create(
             _("There are {maximum} webhooks. Remove one first.").format(maximum=MAX_WEBHOOKS),
         )
     webhook = Webhook(name=name.strip(), events=_sort_events(events), owner=owner, is_narrowed=is_narrowed)
-    _check(webhook, url.strip())
-    _encrypt(webhook, url.strip())
+    _check_webhook(webhook, url.strip())
+    _encrypt_address(webhook, url.strip())
     secret = _new_secret(webhook)
     webhook.save()
     audit.record(actor, "add", webhook, after=facts(webhook))
@@ -101,9 +101,9 @@ def update(
     webhook.name = changes.get("name", webhook.name).strip()
     if "events" in changes:
         webhook.events = _sort_events(changes["events"])
-    _check(webhook, url)
+    _check_webhook(webhook, url)
     if url:
-        _encrypt(webhook, url)
+        _encrypt_address(webhook, url)
     after = facts(webhook)
     edit_conflicts.check(webhook, expected, now=before, submitted=after)
     if after == before:
@@ -135,7 +135,7 @@ def replace_secret(webhook: Webhook, *, actor: User) -> Secret:
 def pause(webhook: Webhook, *, actor: User) -> None:
     webhook = _lock_webhook(webhook)
     if not webhook.is_paused:
-        _pause(webhook, actor, f"{actor} paused it.")
+        _pause_webhook(webhook, actor, f"{actor} paused it.")
 
 
 @transaction.atomic
@@ -173,7 +173,7 @@ def send_test(webhook: Webhook, *, actor: User) -> Delivery:
             webhook=webhook, notice=notice, state=SendingState.FAILED, attempts=1, error="It was not sent."
         )
         audit.record(actor, "test", webhook, after={"delivery": str(delivery.pk)})
-    error, status, _unused = _post(delivery)
+    error, status, _unused = _post_delivery(delivery)
     _record_attempt(delivery, error, status, SendingState.FAILED)
     if not error:
         live().filter(pk=webhook.pk).update(last_sent_at=Now())
@@ -201,7 +201,7 @@ def send_waiting(webhook_id: str) -> None:
     unpaused = waiting.filter(webhook__is_paused=False).select_related("notice", "webhook")
     while time.monotonic() < ends and (delivery := unpaused.order_by("created_at", "pk").first()):
         Delivery.objects.filter(pk=delivery.pk).update(attempts=F("attempts") + 1)
-        error, status, retry_after = _post(delivery)
+        error, status, retry_after = _post_delivery(delivery)
         failpoint("webhook-sent")
         _record_attempt(delivery, error, status, SendingState.WAITING)
         if not error:
@@ -215,19 +215,21 @@ def send_waiting(webhook_id: str) -> None:
                 delay = max(delay, min(timedelta(seconds=retry_after), timedelta(days=1)))
             Webhook.objects.filter(pk=webhook.pk).update(failures=webhook.failures, next_at=Now() + delay)
             if status == GONE:
-                _pause(webhook, None, f"It answered 410: the receiver is gone. {error}")
+                _pause_webhook(webhook, None, f"It answered 410: the receiver is gone. {error}")
             elif webhook.failures >= PAUSED_AFTER:
-                _pause(webhook, None, f"{webhook.failures} attempts in a row failed. The last one: {error}")
+                _pause_webhook(
+                    webhook, None, f"{webhook.failures} attempts in a row failed. The last one: {error}"
+                )
         return
     Webhook.objects.filter(pk=webhook.pk).update(next_at=Now())
 
 
-def _post(delivery: Delivery) -> tuple[str, int, float | None]:
+def _post_delivery(delivery: Delivery) -> tuple[str, int, float | None]:
     """Send a delivery. Return the result of `post`."""
     webhook = delivery.webhook
     try:
-        url, secret = address(webhook), _secret(webhook)
-        return post(url, secret, delivery.pk, body(delivery.notice), _policy(webhook))
+        url, secret = address(webhook), _decrypt_secret(webhook)
+        return post(url, secret, delivery.pk, body(delivery.notice), _network_policy(webhook))
     except UndecryptableError as exc:
         return printable(exc.message, 1_000), 0, None
 
@@ -274,10 +276,10 @@ def body(notice: Notice) -> bytes:
 
 def signature_headers(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
     """Return the three signature headers. Raises UndecryptableError."""
-    return signature(_secret(delivery.webhook), delivery.pk, content, now)
+    return signature(_decrypt_secret(delivery.webhook), delivery.pk, content, now)
 
 
-def _secret(webhook: Webhook) -> Secret:
+def _decrypt_secret(webhook: Webhook) -> Secret:
     return encryption.decrypt(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
 
 
@@ -312,7 +314,7 @@ def _record_attempt(delivery: Delivery, error: str, status: int, state_after_fai
     SENT.add("webhook", "failed" if error else "sent")
 
 
-def _pause(webhook: Webhook, actor: User | None, why: str) -> None:
+def _pause_webhook(webhook: Webhook, actor: User | None, why: str) -> None:
     changed = Webhook.objects.filter(pk=webhook.pk, is_paused=False)
     if not changed.update(is_paused=True, paused_why=why[:1_000]):
         return
@@ -336,7 +338,7 @@ def _sort_events(events: Iterable[str]) -> list[str]:
     return [*(event for event in kinds.KINDS if event in selected), *sorted(selected - set(kinds.KINDS))]
 
 
-def _check(webhook: Webhook, url: str) -> None:
+def _check_webhook(webhook: Webhook, url: str) -> None:
     """Raise DomainError for a name, an address or events that are invalid."""
     fields = {}
     if reason := display_names.name_problem(webhook.name, 100):
@@ -344,7 +346,7 @@ def _check(webhook: Webhook, url: str) -> None:
     # An empty address keeps the existing one.
     if url or not (webhook.sealed_url or webhook.url):
         try:
-            origin_of(url[: MAX_URL_LENGTH + 1], policy=_policy(webhook))
+            origin_of(url[: MAX_URL_LENGTH + 1], policy=_network_policy(webhook))
         except ProtocolError as exc:
             fields["url"] = exc.message
     if not webhook.events or not set(webhook.events) <= set(kinds.KINDS):
@@ -353,11 +355,11 @@ def _check(webhook: Webhook, url: str) -> None:
         raise DomainError("invalid", next(iter(fields.values())), fields=fields)
 
 
-def _policy(webhook: Webhook) -> Policy:
+def _network_policy(webhook: Webhook) -> Policy:
     return policy_for(Door.WEBHOOK, source_of(is_administrator=webhook.owner_id is None))
 
 
-def _encrypt(webhook: Webhook, url: str) -> None:
+def _encrypt_address(webhook: Webhook, url: str) -> None:
     webhook.sealed_url, webhook.url = encryption.encrypt(Secret(url), row=webhook.pk, field=URL_FIELD), ""
 
 
@@ -384,7 +386,7 @@ def encrypt_addresses() -> None:
         with transaction.atomic():
             webhook = Webhook.objects.select_for_update().get(pk=pk)
             if webhook.url:
-                _encrypt(webhook, webhook.url)
+                _encrypt_address(webhook, webhook.url)
                 webhook.save(update_fields=["url", "sealed_url"])
                 reason = "Addresses of webhooks are encrypted from now on."
                 audit.record(None, "encrypt", webhook, after={"address": shown_address(webhook)}, why=reason)

@@ -40,7 +40,7 @@ def draw(content: bytes) -> bytes:
     except UnidentifiedImageError as exc:
         raise ImageError("NO_IMAGE", "The reply is no PNG, JPEG, WebP or GIF image.") from exc
     except _BROKEN as exc:
-        raise _broken() from exc
+        raise _broken_error() from exc
     with image:
         width, height = image.size
         if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
@@ -56,7 +56,7 @@ def draw(content: bytes) -> bytes:
             square.save(output, "WEBP", quality=85, method=4)
             return output.getvalue()
         except _BROKEN as exc:
-            raise _broken() from exc
+            raise _broken_error() from exc
 
 
 def _too_large() -> ImageError:
@@ -66,5 +66,5 @@ def _too_large() -> ImageError:
     )
 
 
-def _broken() -> ImageError:
+def _broken_error() -> ImageError:
     return ImageError("BROKEN", "The image is damaged or incomplete.")

@@ -40,15 +40,15 @@ def decide(
     if the same was decided before.
     """
     if decision not in STATES:
-        raise _invalid("decision", _("Choose “accept” or “block”."))
+        raise _invalid_error("decision", _("Choose “accept” or “block”."))
     if len(note) > MAX_NOTE_LENGTH:
-        raise _invalid(
+        raise _invalid_error(
             "note",
             _("A note has up to {maximum} characters.").format(
                 maximum=number_format(MAX_NOTE_LENGTH, force_grouping=True)
             ),
         )
-    tool, finding = _lock(finding)
+    tool, finding = _lock_finding(finding)
     state = STATES[decision]
     if (finding.state, finding.note) == (state, note):
         return finding, None
@@ -90,7 +90,7 @@ def take_back(entry: AuditEntry, *, actor: User) -> Finding:
     """
     if entry.kind != KIND or entry.action not in STATES or entry.actor_id != actor.pk:
         raise DomainError("not_your_decision", _("You can take back only your own decisions."), status=409)
-    tool, finding = _lock(Finding.objects.get(pk=entry.object_id))
+    tool, finding = _lock_finding(Finding.objects.get(pk=entry.object_id))
     if AuditEntry.objects.filter(kind=KIND, object_id=entry.object_id, pk__gt=entry.pk).exists():
         message = _("The decision about “{tool}” was changed or taken back already.").format(tool=tool)
         raise DomainError("decision_changed", message, status=409)
@@ -102,9 +102,9 @@ def take_back(entry: AuditEntry, *, actor: User) -> Finding:
     others = {row.pk: row for row in covered}
     before = _facts(finding, {pk: row.state for pk, row in others.items()})
     finding.note = earlier.get("note", finding.note)
-    _restore(finding, earlier.get("state", finding.state), actor)
+    _restore_state(finding, earlier.get("state", finding.state), actor)
     for pk, row in others.items():
-        _restore(row, earlier[OTHERS][str(pk)], actor)
+        _restore_state(row, earlier[OTHERS][str(pk)], actor)
     after = _facts(finding, {pk: row.state for pk, row in others.items()}) | _move_current(tool, finding)
     reason = f"Took back the decision of audit entry {entry.pk}."
     audit.record(actor, "reopen", finding, before=before, after=after, why=reason)
@@ -135,7 +135,7 @@ def take_back_all(entries: Sequence[int], *, actor: User) -> tuple[list[Finding]
     return findings, refusals
 
 
-def _lock(finding: Finding) -> tuple[Tool, Finding]:
+def _lock_finding(finding: Finding) -> tuple[Tool, Finding]:
     """Lock the tool, as the recording of a run does first, then the finding."""
     tool = Tool.objects.select_for_update(no_key=True).get(pk=finding.tool_id)
     rows = Finding.objects.select_for_update(of=("self",), no_key=True).select_related("tool")
@@ -148,7 +148,7 @@ def _facts(finding: Finding, others: Mapping[int, str]) -> dict[str, Any]:
     return {"state": finding.state, "note": finding.note} | ({OTHERS: states} if states else {})
 
 
-def _restore(finding: Finding, state: str, actor: User) -> None:
+def _restore_state(finding: Finding, state: str, actor: User) -> None:
     finding.state = state
     is_decided = state in STATES.values()
     finding.resolved_by, finding.resolved_at = (actor, timezone.now()) if is_decided else (None, None)
@@ -169,5 +169,5 @@ def _move_current(tool: Tool, finding: Finding) -> dict[str, object]:
     return {"current": tool.current.name}
 
 
-def _invalid(field: str, sentence: str) -> DomainError:
+def _invalid_error(field: str, sentence: str) -> DomainError:
     return DomainError("invalid", sentence, fields={field: sentence})

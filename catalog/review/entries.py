@@ -95,14 +95,14 @@ def entry_of(finding: Finding) -> Entry:
         reverse=True,
     )
     pinned = [
-        PinnedVersion(pinned_version, users[pinned_version.pk], *_differing(pinned_version, version))
+        PinnedVersion(pinned_version, users[pinned_version.pk], *_compare_versions(pinned_version, version))
         for pinned_version in differing[:PINNED_SHOWN]
     ]
-    differences = _differing(elsewhere or before, version)
+    differences = _compare_versions(elsewhere or before, version)
     return Entry(worst, others, version, before, elsewhere, *differences, pinned, users.get(version_id, 0))
 
 
-def _differing(
+def _compare_versions(
     other: ToolVersion | OtherAnswer | None, version: ToolVersion
 ) -> tuple[tuple[diff.Change, ...], list[TextDifference]]:
     old, new = other.decoded() if other else None, version.decoded()

@@ -84,16 +84,16 @@ class Waiting:
         return counts
 
     def total(self, inbox_filter: InboxFilter) -> int:
-        return sum(size.count for size in self._sizes(inbox_filter))
+        return sum(size.count for size in self._matching_sizes(inbox_filter))
 
     def newest(self, inbox_filter: InboxFilter) -> int:
-        return max((size.newest for size in self._sizes(inbox_filter)), default=0)
+        return max((size.newest for size in self._matching_sizes(inbox_filter)), default=0)
 
     def page(self, inbox_filter: InboxFilter, start: int, max_count: int) -> list[int]:
         """Keys of the findings at these places of the list."""
         parts: list[tuple[Part, int]] = []
         skipped = end = 0
-        for rank, size in enumerate(self._sizes(inbox_filter)):
+        for rank, size in enumerate(self._matching_sizes(inbox_filter)):
             end += size.count
             if end <= start:
                 skipped = end
@@ -113,7 +113,7 @@ class Waiting:
             before += size.count if inbox_filter.includes(group) else 0
         return None
 
-    def _sizes(self, inbox_filter: InboxFilter) -> list[GroupSize]:
+    def _matching_sizes(self, inbox_filter: InboxFilter) -> list[GroupSize]:
         return [size for group, size in self.groups.items() if inbox_filter.includes(group)]
 
 

@@ -70,7 +70,7 @@ def _inspect_run(run: Run, ends: float, *, skip_locked: bool) -> bool:
             last = row.inspected_through if row.inspecting == REVISION else 0
             rows = read_versions("v.run_id = %s AND v.id > %s", [run.pk, last], CHUNK)
             if rows:
-                _inspect(run.endpoint, run, rows, may_stop=row.inspected == 0)
+                _inspect_rows(run.endpoint, run, rows, may_stop=row.inspected == 0)
                 noted.update(inspecting=REVISION, inspected_through=rows[-1].version)
             if len(rows) < CHUNK:
                 failpoint("inspected")
@@ -84,7 +84,7 @@ def inspect_version(version: ToolVersion) -> None:
     """Inspect the run of this version now, for a designer who pins it, unless it was inspected."""
     run = version.run
     if run is not None and run.inspected == 0:
-        _inspect(run.endpoint, run, read_versions("v.id = %s", [version.pk], CHUNK), may_stop=True)
+        _inspect_rows(run.endpoint, run, read_versions("v.id = %s", [version.pk], CHUNK), may_stop=True)
 
 
 def inspect_older(tool: Tool, versions: Sequence[ToolVersion], rewritten: Collection[int] = ()) -> None:
@@ -94,11 +94,11 @@ def inspect_older(tool: Tool, versions: Sequence[ToolVersion], rewritten: Collec
     """
     if versions:
         rows = read_versions("v.id = ANY(%s)", [[version.pk for version in versions]], CHUNK)
-        _inspect(tool.endpoint, None, rows, may_stop=True, rewritten=rewritten)
+        _inspect_rows(tool.endpoint, None, rows, may_stop=True, rewritten=rewritten)
 
 
 @transaction.atomic
-def _inspect(
+def _inspect_rows(
     endpoint: Endpoint,
     run: Run | None,
     rows: list[InspectedVersion],
@@ -133,12 +133,12 @@ def _inspect(
             row.alarms.append(strays)
         if row.is_listed and (sink := find_free_text(row.signature, row.before)):
             row.alarms.append(sink)
-    findings = [_finding(endpoint, run, row, alarm) for row in rows for alarm in row.alarms]
+    findings = [_build_finding(endpoint, run, row, alarm) for row in rows for alarm in row.alarms]
     Finding.objects.bulk_create(findings, ignore_conflicts=True, batch_size=2_000)
     failpoint("inspecting")
     caught: list[Caught] = []
     if may_stop:
-        caught = list(_caught(endpoint, rows, rewritten))
+        caught = list(_find_caught(endpoint, rows, rewritten))
         holds.catch(endpoint, run, caught)
     if any(row.state == FindingState.OPEN for row in findings) or caught:
         outbox.report_waiting_review(endpoint.pk)
@@ -151,7 +151,7 @@ def _inspect(
     )
 
 
-def _finding(endpoint: Endpoint, run: Run | None, row: InspectedVersion, alarm: Alarm) -> Finding:
+def _build_finding(endpoint: Endpoint, run: Run | None, row: InspectedVersion, alarm: Alarm) -> Finding:
     # An alarm of low severity, or about what the vendor no longer lists, is noted and needs no decision.
     is_waiting = alarm.severity != "low" and row.is_listed
     return Finding(
@@ -167,7 +167,7 @@ def _finding(endpoint: Endpoint, run: Run | None, row: InspectedVersion, alarm: 
     )
 
 
-def _caught(
+def _find_caught(
     endpoint: Endpoint, rows: Iterable[InspectedVersion], rewritten: Collection[int]
 ) -> Iterator[Caught]:
     stated = policy.with_defaults(endpoint.policy)

@@ -32,7 +32,7 @@ def apply_to_waiting(endpoint: Endpoint) -> dict[str, int]:
     rows_waiting = rows_waiting.filter(Exists(holds.waiting_about_version())).select_related("tool")
     while waiting := list(rows_waiting.filter(pk__gt=last)[:CHUNK]):
         lock_in_order(Tool.objects.filter(pk__in={version.tool_id for version in waiting}))
-        caught = list(_caught(waiting, stated))
+        caught = list(_find_caught(waiting, stated))
         # Block what is only held so far, where the policy now blocks it.
         blocked = {(row.tool, row.digest): row for row in caught if row.stop.action == "block"}
         rows = Finding.objects.filter(
@@ -51,7 +51,7 @@ def apply_to_waiting(endpoint: Endpoint) -> dict[str, int]:
     return {"waiting_versions_stopped": stopped} if stopped else {}
 
 
-def _caught(waiting: Sequence[ToolVersion], stated_policy: policy.Actions) -> Iterator[Caught]:
+def _find_caught(waiting: Sequence[ToolVersion], stated_policy: policy.Actions) -> Iterator[Caught]:
     before = predecessors([version.pk for version in waiting])
     earlier_versions = ToolVersion.objects.defer("raw").in_bulk(set(before.values()))
     rows = Finding.objects.waiting().filter(tool__in={version.tool_id for version in waiting})

@@ -26,14 +26,14 @@ STEERING = {"CONCEAL", "OVERRIDE", "PSEUDO_TAG", "ROLE", "TOOL_ORDER", "SHADOW",
 USED_TOOLS: list[Callable[[], Iterable[int]]] = []
 
 
-def _hash(text: str) -> int:
+def _hash_text(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def store_names(listed_versions: dict[int, InspectedVersion]) -> list[int]:
     """Store the skeletons of names. Return the tools that are new or whose skeleton changed."""
     names = [row.signature.name for row in listed_versions.values()]
-    keys = [[_hash(spelling(name)) for name in names], [_hash(skeleton(name)) for name in names]]
+    keys = [[_hash_text(spelling(name)) for name in names], [_hash_text(skeleton(name)) for name in names]]
     with connection.cursor() as cursor:
         cursor.execute(_KEEP_LIKENESS, [list(listed_versions), *keys])
         return [tool for (tool,) in cursor.fetchall()]

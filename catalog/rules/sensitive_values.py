@@ -36,7 +36,7 @@ class _Rules(msgspec.Struct, frozen=True):
 
 
 @cache
-def _rules() -> _Rules:
+def _load_rules() -> _Rules:
     text = Path(__file__).with_name("sensitive_names.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text), _Rules)
 
@@ -50,29 +50,33 @@ def members_of(parameters: Iterable[Parameter]) -> list[SensitiveMember]:
                 return rows
             if members.is_write_only(schema):
                 reason = "writeOnly"
-            elif formats := members.formats_of(schema).intersection(_rules().formats):
+            elif formats := members.formats_of(schema).intersection(_load_rules().formats):
                 reason = f"format {min(formats)}"
             else:
                 words = f" {' '.join(_WORD.findall(steps[-1])).lower()} "
-                reason = next((f"name {rule}" for rule in _rules().names if f" {rule} " in words), "")
+                reason = next((f"name {rule}" for rule in _load_rules().names if f" {rule} " in words), "")
             rows.append(SensitiveMember(pointers.join(steps), reason))
     return rows
 
 
 def mask(value: Any, marked_members: Collection[str]) -> Any:
     """Return the value with a mask in place of each marked member that is there."""
-    return _mask(value, [pointers.split(pointer) for pointer in marked_members]) if marked_members else value
+    return (
+        _mask_value(value, [pointers.split(pointer) for pointer in marked_members])
+        if marked_members
+        else value
+    )
 
 
-def _mask(value: Any, marked_members: Collection[tuple[str, ...]]) -> Any:
+def _mask_value(value: Any, marked_members: Collection[tuple[str, ...]]) -> Any:
     if () in marked_members:
         return MASK
     if isinstance(value, list):
-        return [_mask(item, marked_members) for item in value]
+        return [_mask_value(item, marked_members) for item in value]
     if not isinstance(value, dict):
         return value
     below = {name: [steps[1:] for steps in marked_members if steps[0] == name] for name in value}
-    return {name: _mask(item, below[name]) if below[name] else item for name, item in value.items()}
+    return {name: _mask_value(item, below[name]) if below[name] else item for name, item in value.items()}
 
 
 def has_mask(value: Any) -> bool:
@@ -102,7 +106,7 @@ def mask_part(value: Any, steps: tuple[str, ...], marked_members: Collection[str
     paths = [pointers.split(pointer) for pointer in marked_members]
     if value is not None and any(steps[: len(path)] == path for path in paths):
         return MASK
-    return _mask(value, [path[len(steps) :] for path in paths if path[: len(steps)] == steps])
+    return _mask_value(value, [path[len(steps) :] for path in paths if path[: len(steps)] == steps])
 
 
 def restore(value: Any, stored: Any) -> Any:
@@ -113,10 +117,10 @@ def restore(value: Any, stored: Any) -> Any:
     stored: UNSET if nothing is stored there.
     Raises DomainError where a mask has no stored value.
     """
-    return _restore(value, stored, ())
+    return _restore_value(value, stored, ())
 
 
-def _restore(value: Any, stored: Any, steps: tuple[str, ...]) -> Any:
+def _restore_value(value: Any, stored: Any, steps: tuple[str, ...]) -> Any:
     if value == MASK:
         if stored is msgspec.UNSET:
             message = f"“{pointers.join(steps)}” is masked, and no value is stored there. Enter the value."
@@ -125,7 +129,7 @@ def _restore(value: Any, stored: Any, steps: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
         rows = stored if isinstance(stored, dict) else {}
         return {
-            name: _restore(item, rows.get(name, msgspec.UNSET), (*steps, name))
+            name: _restore_value(item, rows.get(name, msgspec.UNSET), (*steps, name))
             for name, item in value.items()
         }
     if isinstance(value, list):
@@ -139,7 +143,7 @@ def _restore(value: Any, stored: Any, steps: tuple[str, ...]) -> Any:
                 former = items[index]
             else:
                 former = same[0] if same and all(row == same[0] for row in same) else msgspec.UNSET
-            restored.append(_restore(item, former, (*steps, str(index))))
+            restored.append(_restore_value(item, former, (*steps, str(index))))
         return restored
     return value
 
@@ -157,24 +161,28 @@ def _is_masked_form(value: Any, stored: Any) -> bool:
 def sensitive_texts(value: Any, marked_members: Collection[str]) -> list[str]:
     """Return the texts and numbers in marked members, the longest first, which other members may repeat."""
     return sorted(
-        set(_texts(value, [pointers.split(pointer) for pointer in marked_members])), key=len, reverse=True
+        set(_marked_texts(value, [pointers.split(pointer) for pointer in marked_members])),
+        key=len,
+        reverse=True,
     )
 
 
-def _texts(value: Any, marked_members: Collection[tuple[str, ...]], is_inside: bool = False) -> Iterator[str]:
+def _marked_texts(
+    value: Any, marked_members: Collection[tuple[str, ...]], is_inside: bool = False
+) -> Iterator[str]:
     is_inside = is_inside or () in marked_members
     if isinstance(value, list):
         for item in value:
-            yield from _texts(item, marked_members, is_inside)
+            yield from _marked_texts(item, marked_members, is_inside)
     elif isinstance(value, dict):
         for name, item in value.items():
             below = [steps[1:] for steps in marked_members if steps and steps[0] == name]
-            yield from _texts(item, below, is_inside)
+            yield from _marked_texts(item, below, is_inside)
     elif is_inside and value is not None and not isinstance(value, bool) and value != "":
-        yield from _spellings(value)
+        yield from _spellings_of(value)
 
 
-def _spellings(value: str | float) -> set[str]:
+def _spellings_of(value: str | float) -> set[str]:
     # A number that passes through another tool may change its type.
     return {str(value), str(int(value))} if isinstance(value, float) and value.is_integer() else {str(value)}
 
@@ -186,7 +194,7 @@ def strike(value: Any, texts: Collection[str], *, is_data: bool = False) -> Any:
     short it is. In longer texts a short one occurs by chance.
     """
     is_scalar = not isinstance(value, bool | list | dict | None)
-    if is_data and texts and is_scalar and not _spellings(value).isdisjoint(texts):
+    if is_data and texts and is_scalar and not _spellings_of(value).isdisjoint(texts):
         return MASK
     if isinstance(value, str):
         for text in texts:

@@ -27,8 +27,8 @@ def mark_differences(texts: Sequence[str]) -> list[Pieces]:
     for index in range(1, len(split)):
         steps = SequenceMatcher(None, split[0], split[index], autojunk=False).get_opcodes()
         # Spaces do not count, because any two texts have them in common.
-        common = sum(_count(split[0][a:b]) for kind, a, b, _, _ in steps if kind == "equal")
-        if 2 * common < ALIKE * (_count(split[0]) + _count(split[index])):
+        common = sum(_count_words(split[0][a:b]) for kind, a, b, _, _ in steps if kind == "equal")
+        if 2 * common < ALIKE * (_count_words(split[0]) + _count_words(split[index])):
             continue
         for kind, start, end, other_start, other_end in steps:
             if kind != "equal":
@@ -41,5 +41,5 @@ def mark_differences(texts: Sequence[str]) -> list[Pieces]:
     return pieces_by_text
 
 
-def _count(words: list[str]) -> int:
+def _count_words(words: list[str]) -> int:
     return sum(not word.isspace() for word in words)

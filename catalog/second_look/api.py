@@ -49,21 +49,21 @@ class EndpointSecondLook(GenericAPIView[SecondLook]):
     serializer_class = SecondLookOutput
 
     def get(self, request: Request, pk: int) -> Response:
-        return Response(SecondLookOutput(runs.look_of_endpoint(_endpoint(pk))).data)
+        return Response(SecondLookOutput(runs.look_of_endpoint(_find_endpoint(pk))).data)
 
     @extend_schema(request=None, responses={202: SecondLookOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Read the list now, if the second look is on. If a look is running, it is returned."""
-        look = runs.request(_endpoint(pk), actor=person(request))
+        look = runs.request(_find_endpoint(pk), actor=person(request))
         return Response(SecondLookOutput(look).data, status=202)
 
     @extend_schema(request=SecondLookChange, responses={200: SecondLookOutput})
     def patch(self, request: Request, pk: int) -> Response:
         """Turn it on or off, and name the other client."""
         values = valid_data(SecondLookChange(data=request.data))
-        look = runs.switch(_endpoint(pk), actor=person(request), **values)
+        look = runs.switch(_find_endpoint(pk), actor=person(request), **values)
         return Response(SecondLookOutput(look).data)
 
 
-def _endpoint(pk: int) -> Endpoint:
+def _find_endpoint(pk: int) -> Endpoint:
     return get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)

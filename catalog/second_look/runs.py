@@ -120,7 +120,7 @@ def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
         look.due_at, look.requested_by, look.tries = Now(), actor, 0
         look.save(update_fields=["due_at", "requested_by", "tries"])
         audit.record(actor, "ask for a second look", endpoint)
-        transaction.on_commit(partial(_send, endpoint.pk), robust=True)
+        transaction.on_commit(partial(_wake_worker, endpoint.pk), robust=True)
     return SecondLook.objects.select_related("requested_by").get(pk=endpoint.pk)
 
 
@@ -170,11 +170,11 @@ def tick() -> None:
         _conclude(look, LookResult.FAILED, message, EVERY)
     free = max(0, AT_ONCE - SecondLook.objects.filter(lease_until__gte=Now()).count())
     for endpoint_id in _due_looks().order_by("due_at").values_list("pk", flat=True)[:free]:
-        if not _send(endpoint_id):
+        if not _wake_worker(endpoint_id):
             return
 
 
-def _send(endpoint_id: int) -> bool:
+def _wake_worker(endpoint_id: int) -> bool:
     return wakes.wake_worker(TASK, endpoint_id)
 
 
@@ -210,7 +210,7 @@ def perform(endpoint_id: int) -> None:
         try:
             sights, differences = _Look(look).look()
             failpoint("looked")
-            _record(look, sights, differences)
+            _record_look(look, sights, differences)
         except LostLeaseError:
             logger.warning("the second look was taken up by another worker; nothing written")
         except _PutOffError:
@@ -267,9 +267,9 @@ class _Look:
         return sights, every
 
     def _find_differences(self, client: OtherClient, sight: Sight) -> list[DifferentItem]:
-        items = self._list(client)
+        items = self._read_list(client)
         sight.shown_count = len(items.keys() & self.own_tools.keys())
-        differing = {tool: item for tool, item in items.items() if self._differs(tool, item)}
+        differing = {tool: item for tool, item in items.items() if self._is_different(tool, item)}
         subjects = {}
         for tool, item in differing.items():
             own_tool = self.own_tools[tool]
@@ -281,12 +281,12 @@ class _Look:
         all_differences = list(self._compare_items(client, fresh, sight))
         suspects = all_differences[:MAX_FINDINGS]
         sight.left_count = len(all_differences) - len(suspects)
-        steady = self._steady(client, suspects)
+        steady = self._confirm_differences(client, suspects)
         sight.new_count += len(steady)
         sight.unsteady = len(suspects) - len(steady)
         return steady
 
-    def _differs(self, tool: str, item: Item) -> bool:
+    def _is_different(self, tool: str, item: Item) -> bool:
         # Other content under the same label. Another label means another version, which is honest.
         own_tool = self.own_tools.get(tool)
         return own_tool is not None and item.label == own_tool.label and item.digest != own_tool.digest
@@ -317,7 +317,9 @@ class _Look:
                 )
                 yield DifferentItem(tool, client, version, item, other_signature, *verdict)
 
-    def _steady(self, client: OtherClient, suspects: Sequence[DifferentItem]) -> list[DifferentItem]:
+    def _confirm_differences(
+        self, client: OtherClient, suspects: Sequence[DifferentItem]
+    ) -> list[DifferentItem]:
         """Return the differences that repeated lists of both clients confirm, so that a changing list is no
         finding.
         """
@@ -326,7 +328,7 @@ class _Look:
             if not steady:
                 break
             try:
-                again = self._list(client if is_other else None)
+                again = self._read_list(client if is_other else None)
             except UnavailableError as error:
                 return steady if error.code == "DEADLINE" and number >= ENOUGH else []
             revision = self.protocol.revision
@@ -343,7 +345,7 @@ class _Look:
             ]
         return steady
 
-    def _list(self, client: OtherClient | None) -> dict[str, Item]:
+    def _read_list(self, client: OtherClient | None) -> dict[str, Item]:
         """Return the listed items by identity, with documents for those that differ. None reads as Pegboard.
 
         A tool that is listed twice with different content is left out, as in an enumeration.
@@ -351,7 +353,7 @@ class _Look:
         _yield_to_runs(self.endpoint)
         if time.monotonic() > self.ends:
             raise UnavailableError("DEADLINE", "The list could not be read often enough in time.")
-        self._extend()
+        self._extend_lease()
         items: dict[str, Item] = {}
         twofold: set[str] = set()
         with sessions.open_as_other_client(
@@ -364,9 +366,11 @@ class _Look:
                     tool = identity(item.tool_id)
                     if tool in items and items[tool].digest != item.digest:
                         twofold.add(tool)
-                    items[tool] = item if self._differs(tool, item) else structs.replace(item, document=None)
+                    items[tool] = (
+                        item if self._is_different(tool, item) else structs.replace(item, document=None)
+                    )
                 if time.monotonic() - self.extended > EXTEND_EVERY:
-                    self._extend()
+                    self._extend_lease()
                 is_over = len(items) > self.endpoint.max_tools or time.monotonic() > self.ends
                 if page.next is not None and is_over:
                     message = f"The list did not end in time ({number} pages were read)."
@@ -377,7 +381,7 @@ class _Look:
                 )
         return {tool: item for tool, item in items.items() if tool not in twofold}
 
-    def _extend(self) -> None:
+    def _extend_lease(self) -> None:
         self.extended = time.monotonic()
         if not _claimed_row(self.row).update(lease_until=Now() + LEASE):
             raise LostLeaseError
@@ -389,7 +393,7 @@ def _yield_to_runs(endpoint: Endpoint) -> None:
 
 
 @transaction.atomic
-def _record(look: SecondLook, sights: Sequence[Sight], differences: Sequence[DifferentItem]) -> None:
+def _record_look(look: SecondLook, sights: Sequence[Sight], differences: Sequence[DifferentItem]) -> None:
     # Writes the findings with both documents; raises LostLeaseError if another worker has claimed the look.
     if not _claimed_row(look).select_for_update(no_key=True).values_list("pk"):
         raise LostLeaseError
@@ -408,7 +412,7 @@ def _record(look: SecondLook, sights: Sequence[Sight], differences: Sequence[Dif
         worker_audit.record_cloaking(look, new_count, cloaking.summary(sights))
     _finish(
         look,
-        _result(sights),
+        _result_of_sights(sights),
         cloaking.summary(sights),
         AGAIN if any(sight.is_open for sight in sights) else EVERY,
     )
@@ -449,7 +453,7 @@ def _raise_findings(endpoint: Endpoint, differences: Sequence[DifferentItem]) ->
     return len(other_answers)
 
 
-def _result(sights: Sequence[Sight]) -> LookResult:
+def _result_of_sights(sights: Sequence[Sight]) -> LookResult:
     if any(sight.others for sight in sights):
         return LookResult.OTHER
     if any(sight.unsteady or sight.unreadable for sight in sights):

@@ -139,7 +139,7 @@ def output_value(value: Any) -> dict[str, Any]:
     """Return a value as a person reads it: text, a table of similar rows, else a line for each member."""
     match value:
         case str():
-            return {"text": shown(_cut(value, MAX_TEXT_LENGTH))} if value else {"plain": _("empty text")}
+            return {"text": shown(_cut_text(value, MAX_TEXT_LENGTH))} if value else {"plain": _("empty text")}
         case None:
             return {"plain": _("nothing")}
         case bool():
@@ -149,17 +149,17 @@ def output_value(value: Any) -> dict[str, Any]:
     if not value:
         return {"plain": _("empty")}
     if isinstance(value, list) and len(value) <= MAX_ROWS and _are_plain(value):
-        return {"items": [_cell(item) for item in value]}
+        return {"items": [_format_cell(item) for item in value]}
     # The members of rows that are flat objects with few members are columns.
     rows = value[:MAX_ROWS] if isinstance(value, list) and all(isinstance(row, dict) for row in value) else []
     is_flat = all(_are_plain(row.values()) for row in rows)
     columns = list(dict.fromkeys(name for row in rows for name in row)) if is_flat else []
     if 0 < len(columns) <= MAX_COLUMNS:
-        cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+        cells = [[_format_cell(row.get(column)) for column in columns] for row in rows]
         return {"columns": [shown(c) for c in columns], "rows": cells, "more": len(value) - len(cells)}
     facts = list(islice(outline_rows(value), MAX_ROWS + 1))
     return {
-        "facts": [(shown(path), shown(_cut(text, MAX_TEXT_LENGTH))) for path, text in facts[:MAX_ROWS]],
+        "facts": [(shown(path), shown(_cut_text(text, MAX_TEXT_LENGTH))) for path, text in facts[:MAX_ROWS]],
         "is_cut": len(facts) > MAX_ROWS,
     }
 
@@ -168,35 +168,35 @@ def _are_plain(values: Iterable[Any]) -> bool:
     return not any(isinstance(value, dict | list) for value in values)
 
 
-def _cell(value: Any) -> SafeString:
-    return shown(_cut(outline(value), 200))
+def _format_cell(value: Any) -> SafeString:
+    return shown(_cut_text(outline(value), 200))
 
 
 @register.filter
 def document(value: Any) -> SafeString:
     """Return JSON with line breaks, truncated for a page."""
-    return shown(_cut(json.dumps(value, ensure_ascii=False, indent=2), MAX_DOCUMENT_LENGTH))
+    return shown(_cut_text(json.dumps(value, ensure_ascii=False, indent=2), MAX_DOCUMENT_LENGTH))
 
 
 @register.filter
 def request_text(sent: RecordedExchange) -> SafeString:
-    return shown(_message(f"{sent.method} {sent.url}", sent.headers, sent.body))
+    return shown(_format_message(f"{sent.method} {sent.url}", sent.headers, sent.body))
 
 
 @register.filter
 def reply_text(sent: RecordedExchange) -> SafeString:
     first = str(sent.status) if sent.status else _("No reply.")
-    return shown(_message(first, sent.reply_headers, sent.reply))
+    return shown(_format_message(first, sent.reply_headers, sent.reply))
 
 
-def _message(first: str, headers: dict[str, str], body: str) -> str:
+def _format_message(first: str, headers: dict[str, str], body: str) -> str:
     head = "\n".join([first, *(f"{name}: {value}" for name, value in headers.items())])
     with suppress(ValueError, RecursionError):
         body = json.dumps(json.loads(body), ensure_ascii=False, indent=2)
-    return f"{head}\n\n{_cut(body, MAX_TEXT_LENGTH)}" if body else head
+    return f"{head}\n\n{_cut_text(body, MAX_TEXT_LENGTH)}" if body else head
 
 
-def _cut(text: str, longest: int) -> str:
+def _cut_text(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     count = number_format(len(text) - longest, force_grouping=True)

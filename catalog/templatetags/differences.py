@@ -179,7 +179,7 @@ def changed_words(before: str | None, after: str | None) -> SafeString:
                 '<div class="diff-side diff-text is-{}"><span class="visually-hidden">{}: </span>{}</div>',
                 name,
                 word,
-                _joined(pieces, "del" if name == "old" else "ins"),
+                _join_pieces(pieces, "del" if name == "old" else "ins"),
             )
         )
         for (name, word, _text), pieces in zip(present, marked, strict=True)
@@ -216,10 +216,10 @@ def marked_words(pieces: Pieces, max_bytes: int = 4_000) -> SafeString:
             break
         free_bytes -= len(shown(text).encode()) + (len("<mark></mark>") if is_marked else 0)
         free_bytes = max(free_bytes, 0)
-    return _joined(fitting, "mark")
+    return _join_pieces(fitting, "mark")
 
 
-def _joined(pieces: Pieces, mark: str) -> SafeString:
+def _join_pieces(pieces: Pieces, mark: str) -> SafeString:
     return format_html_join(
         "",
         "{}",

@@ -203,7 +203,7 @@ def shown(text: object) -> SafeString:
     # A version without a label is identified by its number.
     text = translated_wording(text) if isinstance(text, str) else str(text)
     if not HIDDEN.search(text):
-        return _escaped(text)
+        return _escape(text)
     # The hidden characters that the inspection finds, with adjacent ones in one chip.
     runs: list[tuple[int, int]] = []
     for _name, start, stop in find_hidden(text):
@@ -219,9 +219,9 @@ def shown(text: object) -> SafeString:
                 names = _("{names} and {count} more").format(names=names, count=more)
             title = unicodedata.name(run[0], "invisible character").lower()
             chip = format_html('<span class="hidden-char" title="{}">{}</span>', title, names)
-        pieces += [_escaped(text[end:start]), chip]
+        pieces += [_escape(text[end:start]), chip]
         end = stop
-    return mark_safe("".join([*pieces, _escaped(text[end:])]))  # noqa: S308 - every piece is escaped above
+    return mark_safe("".join([*pieces, _escape(text[end:])]))  # noqa: S308 - every piece is escaped above
 
 
 @register.filter
@@ -296,7 +296,7 @@ def breakable(text: str) -> SafeString:
     return mark_safe(_JOINT.sub("<wbr>", conditional_escape(text)))  # noqa: S308 - it is escaped by then
 
 
-def _escaped(text: str) -> SafeString:
+def _escape(text: str) -> SafeString:
     # Like Django's escape without lazy texts, because lists call it a hundred times.
     return mark_safe(html.escape(text))  # noqa: S308 - it has just been escaped
 
@@ -325,7 +325,7 @@ def reasons_found(reasons: Reasons | None) -> SafeString:
     ]
     if not parts and reasons.meaning:
         parts = [_("Similar meaning")]
-    spans = "".join(f"<span>{_escaped(part)}</span>" for part in parts)
+    spans = "".join(f"<span>{_escape(part)}</span>" for part in parts)
     return mark_safe(f'<p class="small muted why">{spans}</p>' if parts else "")  # noqa: S308 - escaped above
 
 
@@ -339,7 +339,7 @@ def ago(moment: datetime | None) -> SafeString | str:
     """Render a time as in "3 min ago", with the exact time as a tooltip."""
     if moment is None:
         return _("never")
-    words = _distance(timezone.now() - moment)
+    words = _format_distance(timezone.now() - moment)
     exact = moment.astimezone(timezone.get_current_timezone())
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
@@ -352,7 +352,7 @@ def ago(moment: datetime | None) -> SafeString | str:
 @register.filter
 def distance(moment: datetime) -> str:
     """Render a time like `ago` without the tooltip, for long lists."""
-    return _distance(timezone.now() - moment)
+    return _format_distance(timezone.now() - moment)
 
 
 @register.filter
@@ -362,7 +362,7 @@ def cut_short(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]}…"
 
 
-def _distance(span: timedelta) -> str:
+def _format_distance(span: timedelta) -> str:
     seconds = abs(int(span.total_seconds()))
     is_past = span >= timedelta()
     if seconds < 45:
@@ -377,11 +377,11 @@ def compact(number: int) -> str:
     if number < 1000:
         return str(number)
     if number < 1_000_000:
-        return _decimal(number / 1000) + "k"
-    return _decimal(number / 1_000_000) + "M"
+        return _format_decimal(number / 1000) + "k"
+    return _format_decimal(number / 1_000_000) + "M"
 
 
-def _decimal(number: float) -> str:
+def _format_decimal(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0").replace(".", get_format("DECIMAL_SEPARATOR"))
 
 
@@ -400,7 +400,7 @@ def signed(number: int) -> str:
 @register.filter
 def milliseconds(number: int) -> str:
     """Format a duration: 80 ms, 1.2 s."""
-    return f"{number} ms" if number < 1000 else f"{_decimal(number / 1000)} s"
+    return f"{number} ms" if number < 1000 else f"{_format_decimal(number / 1000)} s"
 
 
 @register.filter

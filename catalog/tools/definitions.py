@@ -121,7 +121,7 @@ def record_new(endpoint: Endpoint, document: dict[str, Any], *, actor: User) -> 
         tokens=tokens_of(parsed_signature),
         version_count=0,
     )
-    _record(tool, document)
+    _record_version(tool, document)
     audit.record(actor, DEFINE, tool, after=facts(tool))
     return tool
 
@@ -148,7 +148,7 @@ def change(
         return tool
     if new_parts.name != tool.name:
         _require_free_name(new_parts.name)
-    _record(tool, document)
+    _record_version(tool, document)
     effective_texts.refresh([tool.pk])
     versions.notify_moved([tool.pk])
     outbox.report_changed_tools(f"{VERSION}{tool.current_id}")
@@ -200,7 +200,7 @@ def _facts(parts: Parts) -> dict[str, Any]:
     return {"definition": {name: getattr(parts, name) for name in Parts.__slots__}}
 
 
-def _record(tool: Tool, document: dict[str, Any]) -> None:
+def _record_version(tool: Tool, document: dict[str, Any]) -> None:
     """Store the document as the next and current version.
 
     The caller has locked the tool, and refreshes the effective texts of an existing tool.

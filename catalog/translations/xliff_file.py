@@ -23,11 +23,11 @@ def write_xliff(rows: list[FileRow], language: str) -> str:
     units = []
     for row in rows:
         state = "final" if row.is_confirmed else "translated" if row.translation else "initial"
-        target = f"<target>{_text(row.translation)}</target>" if row.translation else ""
+        target = f"<target>{_escape_text(row.translation)}</target>" if row.translation else ""
         name = quoteattr(_NO_XML.sub("\ufffd", row.position))
         units.append(
             f'<unit id="{row.digest}" name={name}><segment state="{state}">'
-            f"<source>{_text(row.source)}</source>{target}</segment></unit>\n"
+            f"<source>{_escape_text(row.source)}</source>{target}</segment></unit>\n"
         )
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -36,7 +36,7 @@ def write_xliff(rows: list[FileRow], language: str) -> str:
     )
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     # A parser would read a carriage return as a line feed.
     escaped = escape(text, {"\r": "&#13;"})
     return _NO_XML.sub(lambda match: f'<cp hex="{ord(match[0]):04X}"/>', escaped)

@@ -58,7 +58,7 @@ def sync_strips(endpoints: Iterable[Endpoint]) -> dict[int, Chart]:
     """Return the last syncs of each endpoint as ticks. Endpoints without a finished sync are left out."""
     with connection.cursor() as cursor:
         cursor.execute(_STRIPS, [[endpoint.pk for endpoint in endpoints], list(HELD_CODES), SYNCS])
-        return {pk: _strip(tones, last_failure) for pk, tones, last_failure in cursor.fetchall()}
+        return {pk: _build_strip(tones, last_failure) for pk, tones, last_failure in cursor.fetchall()}
 
 
 def syncs_of_endpoint(endpoint: Endpoint) -> list[Chart]:
@@ -76,23 +76,23 @@ def syncs_of_endpoint(endpoint: Endpoint) -> list[Chart]:
         latency = Chart(
             title=_("Sync duration"),
             summary=_("Median {median}, longest {longest}.").format(
-                median=_duration(measured[len(measured) // 2]), longest=_duration(measured[-1])
+                median=_format_duration(measured[len(measured) // 2]), longest=_format_duration(measured[-1])
             ),
             lines=charts.line(times),
-            first=_date(rows[0][2]),
-            last=_date(rows[-1][2]),
+            first=_format_date(rows[0][2]),
+            last=_format_date(rows[-1][2]),
             columns=(_("Ended"), _("Duration")),
             rows=[
-                (dateformat.format(row[2], "j M Y, H:i"), "—" if time is None else _duration(time))
+                (dateformat.format(row[2], "j M Y, H:i"), "—" if time is None else _format_duration(time))
                 for row, time in zip(reversed(rows), reversed(times), strict=True)
             ],
         )
     failures = [moment for _pk, tone, moment, *_others in rows if tone == "bad"]
     words = {"": _("Succeeded"), "warn": _("Held"), "bad": _("Failed")}
     strip = replace(
-        _strip([tone for _pk, tone, *_others in rows], failures[-1] if failures else None),
-        first=_date(rows[0][2]),
-        last=_date(rows[-1][2]),
+        _build_strip([tone for _pk, tone, *_others in rows], failures[-1] if failures else None),
+        first=_format_date(rows[0][2]),
+        last=_format_date(rows[-1][2]),
         columns=(_("Ended"), _("Result")),
         rows=[(dateformat.format(row[2], "j M Y, H:i"), words[row[1]]) for row in reversed(rows)],
     )
@@ -181,13 +181,13 @@ def breaches_per_week(vendor: Vendor, promises: Iterable[PromiseRecord]) -> Char
     )
 
 
-def _strip(tones: Sequence[str], last_failure: datetime | None) -> Chart:
+def _build_strip(tones: Sequence[str], last_failure: datetime | None) -> Chart:
     """Return the picture of syncs, without the table of their times."""
     if last_failure:
         summary = _("{succeeded} of {sync_count} syncs succeeded; the last failure was on {date}.")
     else:
         summary = _("{succeeded} of {sync_count} syncs succeeded.")
-    date = _date(last_failure) if last_failure else ""
+    date = _format_date(last_failure) if last_failure else ""
     return Chart(
         title=_("Last syncs"),
         summary=summary.format(succeeded=tones.count(""), sync_count=len(tones), date=date),
@@ -196,13 +196,13 @@ def _strip(tones: Sequence[str], last_failure: datetime | None) -> Chart:
     )
 
 
-def _duration(milliseconds: float) -> str:
+def _format_duration(milliseconds: float) -> str:
     if milliseconds < 1000:
         return f"{number_format(round(milliseconds))} ms"
     return f"{number_format(round(milliseconds / 1000, 1), 1, force_grouping=True)} s"
 
 
-def _date(moment: datetime) -> str:
+def _format_date(moment: datetime) -> str:
     return dateformat.format(moment, "j M, H:i")
 
 

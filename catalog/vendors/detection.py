@@ -90,11 +90,11 @@ def detect_address(address: str, report: Report) -> Detection:
         return Detection(address=address, error={"code": error.code, "message": error.message})
     best = search.best()
     if best is None:
-        return Detection(address=address, error=_explain(address, search.first_reply))
+        return Detection(address=address, error=_explain_reply(address, search.first_reply))
     if len(best) > 1:
         return Detection(address=address, possible=[protocol.name for protocol, _, _ in best])
     protocol, probe, match = best[0]
-    return _preview(Detection(protocol.name, probe.address, match.name), {}, report)
+    return _preview_detection(Detection(protocol.name, probe.address, match.name), {}, report)
 
 
 def detect_document(text: str, report: Report) -> Detection:
@@ -107,12 +107,12 @@ def detect_document(text: str, report: Report) -> Detection:
         if match := recognition.match_document(text):
             detected = Detection(protocol.name, match.address, match.name)
             settings = {recognition.document_setting: text}
-            return _preview(detected, settings, report) if match.address else detected
+            return _preview_detection(detected, settings, report) if match.address else detected
     message = "This is not an OpenAPI document in JSON or YAML. Paste the whole document, or its address."
     return Detection(error={"code": "UNKNOWN_DOCUMENT", "message": message})
 
 
-def _preview(detection: Detection, settings: dict[str, Any], report: Report) -> Detection:
+def _preview_detection(detection: Detection, settings: dict[str, Any], report: Report) -> Detection:
     try:
         draft = draft_endpoint(protocol=detection.protocol, url=detection.address, settings=settings)
     except DomainError as error:
@@ -161,7 +161,7 @@ class _ProtocolDetection:
                 self._report(protocol.name, 0)
                 if origin_of(probe.address, may_ask=True, policy=policy) != origin:
                     continue
-                reply = _answer(session, probe)
+                reply = _request_probe(session, probe)
                 if reply is None:
                     continue
                 if not probe.is_guess and not probe.path and probe.json is None:
@@ -181,7 +181,7 @@ class _ProtocolDetection:
         return list(best.values())
 
 
-def _answer(session: HttpSession, probe: Probe) -> Reply | None:
+def _request_probe(session: HttpSession, probe: Probe) -> Reply | None:
     """Return the reply, None without a usable one. Raises ProtocolError for an unreachable server."""
     try:
         with session.at_url(probe.address) as place:
@@ -206,7 +206,7 @@ def _answer(session: HttpSession, probe: Probe) -> Reply | None:
         return None
 
 
-def _explain(address: str, reply: Reply | None) -> dict[str, str]:
+def _explain_reply(address: str, reply: Reply | None) -> dict[str, str]:
     """Return what answered at an address in which no protocol was recognised, and what to do."""
     host = urlsplit(address).netloc
     if reply is None:

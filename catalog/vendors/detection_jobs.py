@@ -79,21 +79,21 @@ def begin(source: str, *, actor: User) -> UUID:
     job_id = uuid4()
     try:
         if is_document:
-            _store(job_id, "document", text)
-        _save(job_id, Job(actor.pk, address, is_document, time.time()))
+            _store_part(job_id, "document", text)
+        _save_job(job_id, Job(actor.pk, address, is_document, time.time()))
     except redis.RedisError as exc:
-        raise _unavailable() from exc
+        raise _unavailable_error() from exc
     # Nothing else finds the job, so its message must not be dropped.
     if not wakes.send_job(TASK, str(job_id)):
         with suppress(redis.RedisError):
-            redis_client.client().delete(_key(job_id, "job"), _key(job_id, "document"))
-        raise _unavailable()
+            redis_client.client().delete(_redis_key(job_id, "job"), _redis_key(job_id, "document"))
+        raise _unavailable_error()
     return job_id
 
 
 def find(job_id: UUID, *, actor: User) -> Job | None:
     """Return a detection that this user began, or None if it has expired."""
-    job = _load(job_id)
+    job = _load_job(job_id)
     return job if job and job.owner == actor.pk else None
 
 
@@ -104,17 +104,19 @@ def document_of(job_id: UUID, *, actor: User) -> str:
 
 def perform(job_id: UUID) -> None:
     """Perform a detection, unless another worker has claimed it."""
-    job = _load(job_id)
-    if job is None or not redis_client.client().set(_key(job_id, "claim"), "1", nx=True, ex=EXPIRE_SECONDS):
+    job = _load_job(job_id)
+    if job is None or not redis_client.client().set(
+        _redis_key(job_id, "claim"), "1", nx=True, ex=EXPIRE_SECONDS
+    ):
         return
     job.state, job.began_at = "running", time.time()
-    _save(job_id, job)
+    _save_job(job_id, job)
 
     def report(protocol: str, tools: int) -> None:
         if not job.tried or job.tried[-1] != protocol:
             job.tried.append(protocol)
         job.tools = tools
-        _save(job_id, job)
+        _save_job(job_id, job)
 
     try:
         if job.is_document:
@@ -126,7 +128,7 @@ def perform(job_id: UUID) -> None:
         logger.exception("Detection %s failed", job_id)
         job.result = Detection(address=job.address, error=_FAILURE)
     job.state = "done"
-    _save(job_id, job)
+    _save_job(job_id, job)
 
 
 def _checked_address(text: str) -> str:
@@ -144,30 +146,30 @@ def _checked_address(text: str) -> str:
     return address
 
 
-def _unavailable() -> DomainError:
+def _unavailable_error() -> DomainError:
     message = _(
         "No worker can inspect the address right now. Try again in a minute, or choose the protocol yourself."
     )
     return DomainError("no_worker", message, status=503)
 
 
-def _save(job_id: UUID, job: Job) -> None:
-    _store(job_id, "job", msgspec.json.encode(job).decode())
+def _save_job(job_id: UUID, job: Job) -> None:
+    _store_part(job_id, "job", msgspec.json.encode(job).decode())
 
 
-def _load(job_id: UUID) -> Job | None:
+def _load_job(job_id: UUID) -> Job | None:
     text = _read_job_part(job_id, "job")
     return msgspec.json.decode(text, type=Job) if text else None
 
 
-def _store(job_id: UUID, part: str, text: str) -> None:
+def _store_part(job_id: UUID, part: str, text: str) -> None:
     ciphertext = encryption.encrypt(Secret(text), row=job_id, field=f"{_FIELD}.{part}")
-    redis_client.client().set(_key(job_id, part), ciphertext, ex=EXPIRE_SECONDS)
+    redis_client.client().set(_redis_key(job_id, part), ciphertext, ex=EXPIRE_SECONDS)
 
 
 def _read_job_part(job_id: UUID, part: str) -> str:
     try:
-        ciphertext = redis_client.client().get(_key(job_id, part))
+        ciphertext = redis_client.client().get(_redis_key(job_id, part))
         if not ciphertext:
             return ""
         name = "a detection"
@@ -176,5 +178,5 @@ def _read_job_part(job_id: UUID, part: str) -> str:
         return ""
 
 
-def _key(job_id: UUID, part: str) -> str:
+def _redis_key(job_id: UUID, part: str) -> str:
     return f"pegboard:detections:{job_id}:{part}"

@@ -425,11 +425,12 @@ def vendors_with_counts() -> QuerySet[Vendor]:
     # As `EndpointQuerySet.with_item_counts` counts them.
     beside_tools = items.exclude(kind=ItemKind.TOOL)
     return Vendor.objects.live().annotate(
-        endpoint_count=_count(endpoints.values("vendor")),
-        tool_count=_count(items.values("endpoint__vendor")) - _count(beside_tools.values("endpoint__vendor")),
+        endpoint_count=_count_grouped(endpoints.values("vendor")),
+        tool_count=_count_grouped(items.values("endpoint__vendor"))
+        - _count_grouped(beside_tools.values("endpoint__vendor")),
     )
 
 
-def _count(grouped_rows: QuerySet[Any, Any]) -> Coalesce:
+def _count_grouped(grouped_rows: QuerySet[Any, Any]) -> Coalesce:
     # Beside each row and not in a join, where the counts would multiply each other's work.
     return Coalesce(Subquery(grouped_rows.order_by().annotate(n=Count("pk")).values("n")), 0)

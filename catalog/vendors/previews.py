@@ -124,16 +124,16 @@ class _Gathering:
     def take(self, page: ItemPage) -> None:
         ending = note_on_ending(page.ending)
         for note in [*page.notes, *([ending] if ending else [])]:
-            self._note(note.code, note.message)
+            self._add_note(note.code, note.message)
         for rejected in page.rejected:
-            self._reject(rejected.tool, rejected.reason)
+            self._add_rejection(rejected.tool, rejected.reason)
         for item in page.items:
             document = item.document or {}
             try:
                 signature = self.protocol.read(document)
                 notes = self.protocol.notes(document, signature)
             except UnreadableItemError as error:
-                self._reject(item.tool_id, error.reason)
+                self._add_rejection(item.tool_id, error.reason)
                 continue
             tokens, kind = tokens_of(signature), self.protocol.kind_of(document)
             self.preview.tools += 1
@@ -147,27 +147,27 @@ class _Gathering:
             scopes = (f"the scope {scope}" for scope in signature.requirements.scopes)
             self.needs.update(dict.fromkeys([*signature.requirements.secrets, *scopes]).keys())
             for note in (*item.notes, *notes):
-                self._note(note.code, note.message)
+                self._add_note(note.code, note.message)
             if len(self.preview.first) < NAMES_SHOWN:
                 names = (item.tool_id, signature.name, signature.title)
                 self.preview.first.append(PreviewedTool(*names, kind, tokens))
 
-    def _note(self, code: str, message: str) -> None:
+    def _add_note(self, code: str, message: str) -> None:
         notes_of_code = self.notes.setdefault(code, {"code": code, "message": message, "count": 0})
         notes_of_code["count"] = int(notes_of_code["count"]) + 1
 
-    def _reject(self, tool: str, reason: str) -> None:
+    def _add_rejection(self, tool: str, reason: str) -> None:
         self.preview.rejected += 1
         if len(self.preview.rejections) < REJECTED_SHOWN:
             self.preview.rejections.append({"tool": tool, "reason": reason})
 
     def finished_preview(self) -> Preview:
-        self.preview.tags = _groups(self.tags, self.tag_tokens)
-        self.preview.kinds = _groups(self.kinds, self.kind_tokens)
+        self.preview.tags = _largest_groups(self.tags, self.tag_tokens)
+        self.preview.kinds = _largest_groups(self.kinds, self.kind_tokens)
         self.preview.needs = [need for need, _ in self.needs.most_common(REJECTED_SHOWN)]
         self.preview.notes = list(self.notes.values())
         return self.preview
 
 
-def _groups(tools: Counter[str], tokens: Counter[str]) -> list[ToolGroup]:
+def _largest_groups(tools: Counter[str], tokens: Counter[str]) -> list[ToolGroup]:
     return [ToolGroup(name, count, tokens[name]) for name, count in tools.most_common(GROUPS_SHOWN)]

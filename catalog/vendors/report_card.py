@@ -110,7 +110,7 @@ def report_card_for(vendor: Vendor) -> ReportCard:
         count = int(note["count"]) + (oddity.count if oddity else 0)
         oddities[note["code"]] = Oddity(note["code"], note["message"], count)
     return ReportCard(
-        promises=_promises(vendor, succeeded, changed),
+        promises=_promises_of(vendor, succeeded, changed),
         since=since,
         runs=runs,
         succeeded=succeeded,
@@ -135,7 +135,7 @@ def is_exercised(promise: str, *, list_count: int, changed_tool_count: int) -> b
     return list_count > 1
 
 
-def _promises(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple[PromiseRecord, ...]:
+def _promises_of(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple[PromiseRecord, ...]:
     """Return the promises of all protocols of the vendor, in the order of the page."""
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None)
     protocol_names = endpoints.order_by().values_list("protocol", flat=True).distinct()

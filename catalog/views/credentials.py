@@ -171,7 +171,7 @@ def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
         client.edits(sessions.facts(row))
         context = {"credential": row, "client": client, "redirect_uri": _redirect_uri(request, row)}
         if offers.LOOK in request.POST:
-            discovered = _discover(request, row, request.POST.get("resource", ""))
+            discovered = _discover_server(request, row, request.POST.get("resource", ""))
             return _with_lookup(request, "catalog/credential_client.html", context | discovered)
         if offer := offers.accepted_offer(request):
             client.fill(offer)
@@ -197,7 +197,7 @@ def _client_values(row: Credential) -> dict[str, Any]:
     return {name: getattr(row.grant, name) for name in clients.DETAILS} | {"name": row.name}
 
 
-def _discover(request: HttpRequest, row: Credential, resource: str) -> dict[str, Any]:
+def _discover_server(request: HttpRequest, row: Credential, resource: str) -> dict[str, Any]:
     # The vendor's current metadata, next to the settings of the client.
     signs_in = row.kind in clients.SIGNING_IN
     return offers.look(request, resource or row.origin, may_sign_in=signs_in, registered_at=row.grant.issuer)
@@ -239,7 +239,7 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
         credential_operations.widen(row, actor=person(request))
         return _continue_setup(request, row, _("Saved. The next token is asked for with these scopes."))
     if clients.uses_oauth(row) and row.grant.issuer and (row.grant.ended_at or row.grant.refused_at):
-        discovered = _discover(request, row, row.grant.resource)
+        discovered = _discover_server(request, row, row.grant.resource)
         if discovered.get("has_moved"):
             client = ClientChangeForm(initial=_client_values(row))
             client.edits(sessions.facts(row))

@@ -76,7 +76,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
         context["already"] = find_connected(form["protocol"].value(), form["url"].value())
     elif is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            save = partial(_connect, form, client, person(request))
+            save = partial(_connect_endpoint, form, client, person(request))
             endpoint = save(offers.register_client(request, offer, save))
         except DomainError as error:
             if error.code == "request_answered":
@@ -147,7 +147,7 @@ def _filled_forms(
 
 
 @transaction.atomic
-def _connect(
+def _connect_endpoint(
     form: ConnectForm, client: ClientForm, actor: User, registered_client: RegisteredClient | None
 ) -> Endpoint:
     # In one transaction. The first run starts after the commit.

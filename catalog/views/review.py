@@ -28,7 +28,7 @@ def review(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and "undo" in request.POST:
         return redirect(f"{request.path}{_take_back(request, question)}")
     if request.method == "POST":
-        _decide(request, question)
+        _apply_decision(request, question)
         is_one = any(decision in request.POST for decision in DECISIONS)
         next_id = request.POST.get("next", "") if is_one else ""
         return redirect(
@@ -41,7 +41,7 @@ def review(request: HttpRequest) -> HttpResponse:
     return render(request, "catalog/_review_detail.html" if is_detail else "catalog/review.html", context)
 
 
-def _decide(request: HttpRequest, inbox_filter: InboxFilter) -> None:
+def _apply_decision(request: HttpRequest, inbox_filter: InboxFilter) -> None:
     data = request.POST
     decision, rows, is_bulk = _parse_decision(data, inbox_filter)
     # Findings of high severity are accepted one by one.

@@ -127,13 +127,15 @@ def context(parameters: QueryDict, inbox_filter: InboxFilter) -> dict[str, Any]:
     return {
         "asked": inbox_filter,
         "page": page,
-        "sections": list(_sections(page.rows, waiting, inbox_filter)) if is_open else [Section(page.rows)],
+        "sections": list(_split_sections(page.rows, waiting, inbox_filter))
+        if is_open
+        else [Section(page.rows)],
         "total": total,
         "waits": waiting.total(InboxFilter()),
         "newest": waiting.newest(inbox_filter),
         "at_once": inbox.AT_ONCE,
         "can_accept_all": inbox_filter.severity != Severity.HIGH,
-        "filters": _filters(inbox_filter, waiting, is_open=is_open),
+        "filters": _build_filters(inbox_filter, waiting, is_open=is_open),
         "is_filtered": inbox_filter != InboxFilter(state=inbox_filter.state),
         "states": FindingState.choices,
         "state": inbox_filter.state,
@@ -182,7 +184,9 @@ def _describe_chosen(inbox_filter: InboxFilter, page: FindingPage, parameters: Q
     }
 
 
-def _sections(rows: Iterable[Finding], waiting: Waiting, inbox_filter: InboxFilter) -> Iterator[Section]:
+def _split_sections(
+    rows: Iterable[Finding], waiting: Waiting, inbox_filter: InboxFilter
+) -> Iterator[Section]:
     for group, members in groupby(rows, key=inbox.group_of):
         alone = InboxFilter(inbox_filter.state, group.severity, group.vendor, group.cause)
         yield Section(
@@ -195,7 +199,7 @@ def _sections(rows: Iterable[Finding], waiting: Waiting, inbox_filter: InboxFilt
         )
 
 
-def _filters(inbox_filter: InboxFilter, waiting: Waiting, *, is_open: bool) -> list[Filter]:
+def _build_filters(inbox_filter: InboxFilter, waiting: Waiting, *, is_open: bool) -> list[Filter]:
     """Return the filters, with counts of waiting findings. Decided findings are not counted."""
     labels = {
         "severity": {value: str(label) for value, label in reversed(Severity.choices)},

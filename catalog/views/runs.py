@@ -22,7 +22,7 @@ SHOWN = 25
 @requires(Role.VIEWER)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run, or only its changing part if the page requests that."""
-    row = get_object_or_404(_runs(), pk=pk)
+    row = get_object_or_404(_run_rows(), pk=pk)
     template = "catalog/_run.html" if request.headers.get("HX-Request") else "catalog/run.html"
     context: dict[str, Any] = {"run": row, "progress": progress_of([row.endpoint_id])}
     if row.is_active:
@@ -63,7 +63,7 @@ def run_reply(request: HttpRequest, pk: int) -> HttpResponse:
 
 @requires_post(Role.ADMIN)
 def run_confirm(request: HttpRequest, pk: int) -> HttpResponse:
-    row = get_object_or_404(_runs(), pk=pk)
+    row = get_object_or_404(_run_rows(), pk=pk)
     try:
         next_run = enumeration_runs.confirm_held(row, actor=person(request))
     except DomainError as error:
@@ -75,7 +75,7 @@ def run_confirm(request: HttpRequest, pk: int) -> HttpResponse:
 @requires_post(Role.ADMIN)
 def run_protocol(request: HttpRequest, pk: int) -> HttpResponse:
     """Read an address that has never listed a tool in another protocol."""
-    row, actor = get_object_or_404(_runs(), pk=pk), person(request)
+    row, actor = get_object_or_404(_run_rows(), pk=pk), person(request)
     try:
         next_run = onboarding.read_in_protocol(row.endpoint, request.POST.get("protocol", ""), actor=actor)
     except DomainError as error:
@@ -84,5 +84,5 @@ def run_protocol(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("run", next_run.pk)
 
 
-def _runs() -> QuerySet[Run]:
+def _run_rows() -> QuerySet[Run]:
     return Run.objects.select_related("endpoint__vendor", "requested_by")

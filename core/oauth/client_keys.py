@@ -60,13 +60,13 @@ def import_key(text: str) -> Secret:
         der = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
         line = base64.b64encode(der).decode()
     private = Secret(line)
-    _load(private)
+    _load_key(private)
     return private
 
 
 def public_part(private: Secret) -> dict[str, Any]:
     """Return the public part as a JWK. Its id is the one of the key, or its thumbprint (RFC 7638)."""
-    key, algorithm, kid = _load(private)
+    key, algorithm, kid = _load_key(private)
     jwk = get_default_algorithms()[algorithm].to_jwk(key.public_key(), as_dict=True)
     members: dict[str, Any] = {name: jwk[name] for name in ("crv", "e", "kty", "n", "x", "y") if name in jwk}
     digest = hashlib.sha256(json.dumps(members, sort_keys=True, separators=(",", ":")).encode()).digest()
@@ -85,12 +85,12 @@ def create_assertion(private: Secret, *, client_id: str, audience: str, now: int
         "iat": now,
         "exp": now + LIFE_SECONDS,
     }
-    key, algorithm, _ = _load(private)
+    key, algorithm, _ = _load_key(private)
     header = {"kid": public_part(private)["kid"]}
     return jwt.encode(claims, key, algorithm=algorithm, headers=header)
 
 
-def _load(private: Secret) -> tuple[Any, str, str]:
+def _load_key(private: Secret) -> tuple[Any, str, str]:
     """Return the key, its algorithm and its id, which may be empty."""
     text, kid = private.reveal(), ""
     key: Any

@@ -36,19 +36,19 @@ def post_form(
 ) -> Reply:
     """Send a form to a token endpoint and return the reply."""
     limits = LIMITS if seconds is None else replace(LIMITS, session=seconds)
-    return _request(address, "POST", accept, form.headers, form.body, limits)
+    return _send_request(address, "POST", accept, form.headers, form.body, limits)
 
 
 def post_json(address: str, document: Mapping[str, object], *, accept: Sequence[int]) -> Reply:
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    return _request(address, "POST", accept, headers, json.dumps(document).encode(), LIMITS)
+    return _send_request(address, "POST", accept, headers, json.dumps(document).encode(), LIMITS)
 
 
 def get(address: str, accept: Sequence[int], *, seconds: float) -> Reply:
-    return _request(address, "GET", accept, {}, None, replace(METADATA_LIMITS, session=seconds))
+    return _send_request(address, "GET", accept, {}, None, replace(METADATA_LIMITS, session=seconds))
 
 
-def _request(
+def _send_request(
     address: str,
     method: str,
     accept: Sequence[int],

@@ -59,7 +59,7 @@ def read_token_reply(reply: Reply) -> TokenReply:
     else:
         members = strict_json.require_json(reply)
     if not isinstance(members, dict):
-        raise _violation(reply, f"sent {kind_of(members)} where an object was expected")
+        raise _shape_error(reply, f"sent {kind_of(members)} where an object was expected")
     return TokenReply(members, notes)
 
 
@@ -80,11 +80,11 @@ def _read_form(reply: Reply, notes: list[str]) -> dict[str, Any]:
     except ValueError:
         pairs = []
     if "=" not in text or not pairs:
-        raise _violation(reply, "sent a form that cannot be read")
+        raise _shape_error(reply, "sent a form that cannot be read")
     counts = Counter(name for name, _ in pairs)
     repeated = {name for name, count in counts.items() if count > 1}
     if repeated & ESSENTIAL:
-        raise _violation(reply, "sent a form that repeats a name")
+        raise _shape_error(reply, "sent a form that repeats a name")
     notes += map(_unread_note, sorted(repeated))
     return {name: value for name, value in pairs if name not in repeated}
 
@@ -93,5 +93,5 @@ def _unread_note(name: str) -> str:
     return f"sent a “{printable(name, 60)}” that cannot be read"
 
 
-def _violation(reply: Reply, problem: str) -> ProtocolViolationError:
+def _shape_error(reply: Reply, problem: str) -> ProtocolViolationError:
     return ProtocolViolationError("TOKEN_SHAPE", f"{urlsplit(reply.url).netloc} {problem}.")

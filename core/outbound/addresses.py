@@ -24,23 +24,23 @@ MAX_URL_LENGTH = 2048
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def _networks(text: str) -> tuple[IPNetwork, ...]:
+def _parse_networks(text: str) -> tuple[IPNetwork, ...]:
     return tuple(ipaddress.ip_network(part) for part in text.split())
 
 
 # The metadata services of clouds, which return credentials, and "this host". No setting allows them. Besides
 # link-local addresses: Alibaba, Azure, Oracle classic; AWS, Google, Oracle, Scaleway and Linode over IPv6.
-NEVER = _networks(
+NEVER = _parse_networks(
     "169.254.0.0/16 100.100.100.200 168.63.129.16 192.0.0.192 0.0.0.0/8"
     " fe80::/10 fd00:ec2::/32 fd20:ce::254 fd00:c1::a9fe:a9fe fd00:42::42 fd00:a9fe:a9fe::/48 ::"
 )
-LOOPBACK = _networks("127.0.0.0/8 ::1")
+LOOPBACK = _parse_networks("127.0.0.0/8 ::1")
 # RFC 4291 2.5.5.1, RFC 7915 (SIIT), RFC 6052: the last 32 bits are an IPv4 address.
-ENDS_IN_IPV4 = _networks("::/96 ::ffff:0:0:0/96 64:ff9b::/96")
+ENDS_IN_IPV4 = _parse_networks("::/96 ::ffff:0:0:0/96 64:ff9b::/96")
 LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")  # RFC 8215
 
 # The special-purpose registries of IANA, without the exceptions inside a block.
-NOT_PUBLIC = _networks(
+NOT_PUBLIC = _parse_networks(
     "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24"
     " 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15"
     " 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
@@ -224,7 +224,7 @@ def check_url(url: str, policy: Policy, *, may_ask: bool = False) -> CheckedUrl:
     if not url.lower().startswith(("http://", "https://") if policy.allow else "https://"):
         allowed = ", or with http:// for a network that this deployment allows" if policy.allow else ""
         raise RefusedError("URL", f"Start the address with https://{allowed}.")
-    if complaint := _complaint(url, may_ask=may_ask):
+    if complaint := _find_fault(url, may_ask=may_ask):
         raise _bad_url(complaint)
     match = _URL.fullmatch(url)
     if not match:
@@ -279,7 +279,7 @@ def in_ascii(url: str) -> str:
     return f"{scheme}://{ascii_host}{location[len(host) :]}"
 
 
-def _complaint(url: str, *, may_ask: bool) -> str:
+def _find_fault(url: str, *, may_ask: bool) -> str:
     """Return the most likely fault of a URL as the end of a sentence, or ""."""
     authority = url.partition("://")[2].partition("/")[0]
     if len(url) > MAX_URL_LENGTH:

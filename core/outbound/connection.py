@@ -45,12 +45,12 @@ Resolver = Callable[[str, int], Sequence[Row]]
 
 
 @functools.cache
-def _lookups() -> ThreadPoolExecutor:
+def _lookup_threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=4, thread_name_prefix="lookup")
 
 
 # Threads do not survive a fork. A child with the pool of its parent would wait for ever.
-os.register_at_fork(after_in_child=_lookups.cache_clear)
+os.register_at_fork(after_in_child=_lookup_threads.cache_clear)
 
 
 def system_resolver(host: str, port: int) -> Sequence[Row]:
@@ -59,7 +59,7 @@ def system_resolver(host: str, port: int) -> Sequence[Row]:
 
 def look_up(host: str, port: int, resolver: Resolver, budget: Budget) -> Sequence[Row]:
     # The lookup runs in a small thread pool, because getaddrinfo has no timeout.
-    future = _lookups().submit(resolver, host, port)
+    future = _lookup_threads().submit(resolver, host, port)
     try:
         return future.result(timeout=budget.wait(budget.limits.lookup))
     except TimeoutError as exc:
@@ -236,7 +236,7 @@ class Connection(HTTPConnection):
         check_addresses([row[4] for row in rows], url.port, self._policy, public=url.may_be_public)
         addresses = [unmap_address(ip_address(row[4][0])) for row in rows]
         if egress.proxy is None or egress.is_direct(url.host, addresses):
-            sock, row = self._dial(rows, self._budget)
+            sock, row = self._dial_first(rows, self._budget)
             self._note_entry(row)
             return sock
         # The tunnel has a checked address as its target, because the proxy might resolve the name
@@ -274,7 +274,7 @@ class Connection(HTTPConnection):
     def _dial_proxy(self, proxy: Proxy, budget: Budget) -> BoundedSocket:
         try:
             rows = look_up(proxy.host, proxy.port, self._resolver, budget)
-            sock, _ = self._dial(rows, budget)
+            sock, _ = self._dial_first(rows, budget)
         except UnavailableError as exc:
             raise proxy_failure(exc) from exc
         sock.budget = budget
@@ -284,7 +284,7 @@ class Connection(HTTPConnection):
         if entry := self._policy.entry_for(ip_address(row[4][0]), self._url.port):
             self._reached[row[4][0]] = str(entry)
 
-    def _dial(self, rows: Sequence[Row], budget: Budget) -> tuple[BoundedSocket, Row]:
+    def _dial_first(self, rows: Sequence[Row], budget: Budget) -> tuple[BoundedSocket, Row]:
         """Connect to the first address that accepts. Raises the error of the last one."""
         *others, last = rows
         for row in others:

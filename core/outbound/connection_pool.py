@@ -71,7 +71,7 @@ class ConnectionPool:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        _close([sock for _, sock in self._idle])
+        _close_sockets([sock for _, sock in self._idle])
         self._idle = []
         self._lock = Lock()
         self._has_sweeper = False
@@ -89,7 +89,7 @@ class ConnectionPool:
                         ended.append(sock)
             return None
         finally:
-            _close(ended)
+            _close_sockets(ended)
 
     def give(self, key: ConnectionKey, sock: BoundedSocket) -> None:
         now = time.monotonic()
@@ -101,13 +101,13 @@ class ConnectionPool:
             self._idle.append((key, sock))
             same_owner = [entry for entry in self._idle if entry[0].kept_for.owner == key.kept_for.owner]
             if len(same_owner) > MAX_KEPT_FOR_ONE:
-                ended.append(self._remove(same_owner[0]))
+                ended.append(self._remove_entry(same_owner[0]))
             elif len(self._idle) > MAX_KEPT:
-                ended.append(self._remove(self._idle[0]))
+                ended.append(self._remove_entry(self._idle[0]))
             if not self._has_sweeper:
                 self._has_sweeper = True
-                self._sweep_later()
-        _close(ended)
+                self._close_expired_later()
+        _close_sockets(ended)
 
     def _remove_other_identities(self, key: ConnectionKey) -> list[BoundedSocket]:
         """Remove the connections that the owner opened before a change, for example of the credential."""
@@ -117,30 +117,30 @@ class ConnectionPool:
             for entry in self._idle
             if entry[0].kept_for.owner == current.owner and entry[0].kept_for.identity != current.identity
         ]
-        return [self._remove(entry) for entry in others]
+        return [self._remove_entry(entry) for entry in others]
 
-    def _remove(self, entry: tuple[ConnectionKey, BoundedSocket]) -> BoundedSocket:
+    def _remove_entry(self, entry: tuple[ConnectionKey, BoundedSocket]) -> BoundedSocket:
         self._idle.remove(entry)
         return entry[1]
 
-    def _sweep_later(self) -> None:
+    def _close_expired_later(self) -> None:
         # The thread exists only while there are connections that no session may ever take.
-        timer = threading.Timer(MAX_IDLE, self._sweep)
+        timer = threading.Timer(MAX_IDLE, self._close_expired)
         timer.daemon = True
         timer.start()
 
-    def _sweep(self) -> None:
+    def _close_expired(self) -> None:
         now = time.monotonic()
         with self._lock:
             expired = [entry for entry in self._idle if not is_usable(entry[1], now, is_repeatable=True)]
-            ended = [self._remove(entry) for entry in expired]
+            ended = [self._remove_entry(entry) for entry in expired]
             self._has_sweeper = bool(self._idle)
             if self._has_sweeper:
-                self._sweep_later()
-        _close(ended)
+                self._close_expired_later()
+        _close_sockets(ended)
 
 
-def _close(ended: list[BoundedSocket]) -> None:
+def _close_sockets(ended: list[BoundedSocket]) -> None:
     for sock in ended:
         sock.close()
 

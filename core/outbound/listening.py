@@ -38,7 +38,7 @@ class Listening:
         self._closing_lock = threading.Lock()
         self._has_reply_ended = False
         self._events: SimpleQueue[bytes | ProtocolError | None] = SimpleQueue()
-        _start(self._listen)
+        _start_thread(self._read_stream)
 
     def merge_events(self, pieces: Iterator[bytes], connection: ReplyConnection) -> Iterator[bytes]:
         """Yield the pieces of a reply, with whole events of this stream in between, until the reply ends.
@@ -59,7 +59,7 @@ class Listening:
                     connection.abandon()
                 self._events.put(None)
 
-        _start(forward_reply)
+        _start_thread(forward_reply)
         while (item := self._events.get()) is not None:
             if isinstance(item, ProtocolError):
                 raise item
@@ -91,7 +91,7 @@ class Listening:
         if has_reply_ended:
             connection.abandon()
 
-    def _listen(self) -> None:
+    def _read_stream(self) -> None:
         try:
             reply = self._ask()
             if (reply_rest := reply.rest) is None:
@@ -128,7 +128,7 @@ class MergedConnections:
         self.listening.close_with(self.connection)
 
 
-def _start(work: Callable[[], None]) -> None:
+def _start_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="listening", daemon=True).start()
 
 

@@ -50,20 +50,20 @@ def installation_egress() -> Egress:
 
 def outbound_policy() -> Policy:
     """Return the policy of PEGBOARD_OUTBOUND_ALLOW, for vendors. Raises as `installation_egress`."""
-    return _parse(settings.OUTBOUND_ALLOW, "PEGBOARD_OUTBOUND_ALLOW")
+    return _parse_policy(settings.OUTBOUND_ALLOW, "PEGBOARD_OUTBOUND_ALLOW")
 
 
 def callback_policy() -> Policy:
     """Return the policy of PEGBOARD_CALLBACK_ALLOW, for callbacks and the webhooks of designers."""
-    return _parse(settings.CALLBACK_ALLOW, "PEGBOARD_CALLBACK_ALLOW")
+    return _parse_policy(settings.CALLBACK_ALLOW, "PEGBOARD_CALLBACK_ALLOW")
 
 
 def public_policy() -> Policy:
     """Return the policy that allows only the public internet."""
-    return _parse("", "PEGBOARD_OUTBOUND_ALLOW, for what an administrator has saved")
+    return _parse_policy("", "PEGBOARD_OUTBOUND_ALLOW, for what an administrator has saved")
 
 
-def _parse(allow: str, setting: str) -> Policy:
+def _parse_policy(allow: str, setting: str) -> Policy:
     return Policy.parse(allow, settings.OUTBOUND_PORTS, setting, installation_egress())
 
 

@@ -29,7 +29,7 @@ def refusal(
     status, host = response.status, url.authority
     answer = f"{status} {responses.get(status, '')}".rstrip()
     if status in _REDIRECTS:
-        destination = _destination(response.headers.get("location", ""), url)
+        destination = _redirect_target(response.headers.get("location", ""), url)
         message = f"{host} answered {status} to {destination}; redirects are not followed."
         return RefusedError("REDIRECT", message)
     if status in (401, 403):
@@ -56,9 +56,10 @@ def refusal(
             return UnavailableError(code, f"{host} answered {answer}.")
         wait = min(seconds, float(DAY))
         message = (
-            f"{host} answered {answer} and asks to wait {_duration(seconds)}; will try in {_duration(wait)}."
+            f"{host} answered {answer} and asks to wait {_format_duration(seconds)}; "
+            f"will try in {_format_duration(wait)}."
             if wait < seconds
-            else f"{host} answered {answer} and asks to wait {_duration(seconds)}."
+            else f"{host} answered {answer} and asks to wait {_format_duration(seconds)}."
         )
         return UnavailableError(code, message, retry_after=wait)
     if 400 <= status < 500:
@@ -68,7 +69,7 @@ def refusal(
     return ProtocolViolationError(f"HTTP_{status}", f"{host} answered {answer}, which is not expected here.")
 
 
-def _destination(location: str, url: CheckedUrl) -> str:
+def _redirect_target(location: str, url: CheckedUrl) -> str:
     """Return the target of a redirect without its query, which may contain secrets."""
     try:
         parts = urlsplit(location)
@@ -82,7 +83,7 @@ def _destination(location: str, url: CheckedUrl) -> str:
     return printable(host or "nowhere")
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     for unit, length in (("days", DAY), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length or (unit == "h" and seconds >= length):
             return f"{seconds / length:.0f} {unit}"

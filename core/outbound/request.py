@@ -92,7 +92,7 @@ class RequestMethods(Interface):
         keeps_rest: bool = False,
         second_stream: Listening | None = None,
     ) -> Reply:
-        content, shown_content = _encode(json), None if shown is None else _encode(shown)
+        content, shown_content = _encode_json(json), None if shown is None else _encode_json(shown)
         all_headers = {"Content-Type": "application/json", **(headers or {})}
         return self.send(
             Request(
@@ -131,7 +131,7 @@ class RequestMethods(Interface):
         return self.send(Request(method, path, query, headers or {}, content, accept, is_repeatable))
 
 
-def _encode(document: object) -> bytes:
+def _encode_json(document: object) -> bytes:
     try:
         return jsonlib.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     except ValueError as exc:

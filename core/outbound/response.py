@@ -33,7 +33,7 @@ def read_body(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
     if announced > budget.limits.body:
         raise budget.too_large(announced)
     coding = response.headers.get("content-encoding", "").strip().lower()
-    pieces = _pieces(response, budget)
+    pieces = _read_pieces(response, budget)
     if coding in ("", "identity"):
         return pieces
     if coding in ("gzip", "x-gzip"):
@@ -47,7 +47,7 @@ def _unsupported_encoding(header: str, value: str, budget: Budget) -> ProtocolVi
     )
 
 
-def _pieces(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
+def _read_pieces(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
     is_chunked = getattr(response, "chunked", False)
     # `read1` does not wait for more than has arrived, so that an error can state the size so far.
     arrivals = iter(partial(response.read1, _CHUNK, decode_content=False), b"")

@@ -55,12 +55,12 @@ class PartFinder:
         self._secrets[secret] = None
         self._parts.clear()
         for begin in range(_BLOCK):
-            self._blocks.update(_blocks(secret, begin))
+            self._blocks.update(_view_blocks(secret, begin))
 
     def is_in(self, text: bytes) -> bool:
         size = MIN_PART_LENGTH
         for begin in range(0, _BLOCK, _STRIDE):
-            blocks = _blocks(text, begin)
+            blocks = _view_blocks(text, begin)
             if self._blocks.isdisjoint(blocks):
                 continue
             if not self._parts:
@@ -79,7 +79,7 @@ class PartFinder:
         return False
 
 
-def _blocks(text: bytes, begin: int) -> "memoryview[int]":
+def _view_blocks(text: bytes, begin: int) -> "memoryview[int]":
     # Blocks are numbers, because a set finds them several times as fast as slices.
     count = max(0, len(text) - begin) // _BLOCK
     return memoryview(text)[begin : begin + count * _BLOCK].cast("Q")
@@ -146,7 +146,7 @@ class SecretScanner:
         if not self._looks_escaped:
             return False
         # The normal form of a part that looks like escapes may be too short to be found.
-        texts = (text, unescaped, _ESCAPED_MARK.sub(_mark, unescaped), *_read_layers(text))
+        texts = (text, unescaped, _ESCAPED_MARK.sub(_decode_mark, unescaped), *_read_layers(text))
         return any(map(self._parts.is_in, texts))
 
     def struck_out(self, text: str) -> str:
@@ -184,7 +184,7 @@ def _unescape(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
     for _ in range(_ROUNDS):
         before = text
         if b"\\" in text:
-            text = pattern.sub(_character, text)
+            text = pattern.sub(_decode_escape, text)
         if b"&" in text:
             text = _ENTITY.sub(
                 lambda name: html.unescape(f"&{name[1].decode()}").encode(errors="replace"), text
@@ -196,7 +196,7 @@ def _unescape(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
     return text
 
 
-def _character(match: re.Match[bytes]) -> bytes:
+def _decode_escape(match: re.Match[bytes]) -> bytes:
     # Surrogates are not joined to pairs; no secret contains one.
     code = int(next(filter(None, match.groups())), 16)
     return chr(code).encode(errors="replace") if code <= 0x10FFFF else b""
@@ -204,14 +204,14 @@ def _character(match: re.Match[bytes]) -> bytes:
 
 def _read_layers(text: bytes) -> Iterator[bytes]:
     """Yield the text without one, two and three layers of the escapes of JSON, of addresses and of HTML."""
-    for read_layer in (partial(_ESCAPED_MARK.sub, _mark), unquote_to_bytes, _read_html_layer):
+    for read_layer in (partial(_ESCAPED_MARK.sub, _decode_mark), unquote_to_bytes, _read_html_layer):
         layer = text
         for _ in range(_ROUNDS):
             layer = read_layer(layer)
             yield layer
 
 
-def _mark(match: re.Match[bytes]) -> bytes:
+def _decode_mark(match: re.Match[bytes]) -> bytes:
     return match[1] or chr(int(match[2], 16)).encode(errors="replace")
 
 

@@ -186,7 +186,7 @@ class HttpSession(RequestMethods):
     def pass_on(self, partial: Mapping[str, Any]) -> None:
         # The whole reply is scanned at its end; partial results are passed on earlier.
         if self._secrets.holds(jsonlib.dumps(partial, ensure_ascii=False).encode(errors="replace")):
-            raise self._echo()
+            raise self._echo_error()
         if self._follower:
             self._follower(partial)
         if not self._limits.with_progress or self.is_interrupted:
@@ -301,13 +301,13 @@ class HttpSession(RequestMethods):
         began = time.monotonic()
         if self._credential:
             # A session without a request so far does not know the secrets yet.
-            self._carry(self._credential.current())
+            self._use_credential(self._credential.current())
         full_reply = reply.read(
             is_enough, min(self._time_left(), self._limits.request), lambda: self.is_interrupted
         )
         self.bytes_read += len(full_reply.body)
         if self._secrets.holds(full_reply.body):
-            raise self._echo()
+            raise self._echo_error()
         if self.exchanges:
             self.exchanges[-1] = record_late_exchange(
                 self.exchanges[-1], full_reply.body, began, self._secrets
@@ -335,24 +335,24 @@ class HttpSession(RequestMethods):
         # A repeatable request is sent again if the vendor requires another token and there is one.
         if self._credential is None:
             return self._exchange_once(request, target)
-        self._carry(self._credential.current())
-        outcome = self._outcome(request, target)
+        self._use_credential(self._credential.current())
+        outcome = self._try_exchange(request, target)
         if self._credential.answered(self._status, self._challenge) and request.is_repeatable:
-            self._carry(self._credential.current())
-            outcome = self._outcome(request, target)
+            self._use_credential(self._credential.current())
+            outcome = self._try_exchange(request, target)
             self._credential.answered(self._status, self._challenge)
         if isinstance(outcome, RefusedError):
             raise outcome
         return outcome
 
-    def _outcome(self, request: Request, target: str) -> Reply | RefusedError:
+    def _try_exchange(self, request: Request, target: str) -> Reply | RefusedError:
         self._status, self._challenge = 0, ""
         try:
             return self._exchange_once(request, target)
         except RefusedError as error:
             return error
 
-    def _carry(self, applied_credential: AppliedCredential) -> None:
+    def _use_credential(self, applied_credential: AppliedCredential) -> None:
         self._apply = applied_credential.apply
         self._secrets.add(applied_credential.secrets)
 
@@ -362,16 +362,16 @@ class HttpSession(RequestMethods):
             with self._turns(self._time_left(), self._limits.request):
                 # The wait for the turn may have been long.
                 self._refuse_unwanted(request)
-                reply = self._ask(request, target)
+                reply = self._send_and_read(request, target)
         except ProtocolError as error:
             if self._secrets.holds(error.message.encode(errors="replace")):
-                raise self._echo() from None
+                raise self._echo_error() from None
             raise
         texts = (reply.body, *(text.encode() for header in reply.headers.items() for text in header))
         if any(map(self._secrets.holds, texts)):
             if reply.rest:
                 reply.rest.abandon()
-            raise self._echo()
+            raise self._echo_error()
         return reply
 
     def _refuse_unwanted(self, request: Request) -> None:
@@ -381,12 +381,12 @@ class HttpSession(RequestMethods):
             message = "The call had ended before this request was sent."
             raise UnavailableError("INTERRUPTED", message)
 
-    def _echo(self) -> RefusedError:
+    def _echo_error(self) -> RefusedError:
         return RefusedError(
             "ECHO", f"{self._url.authority} sent the credential back, so its reply was discarded."
         )
 
-    def _ask(self, request: Request, target: str) -> Reply:
+    def _send_and_read(self, request: Request, target: str) -> Reply:
         budget = self._budget = Budget(
             self._url.authority, self._limits, time.monotonic() + self._time_left()
         )
@@ -397,7 +397,8 @@ class HttpSession(RequestMethods):
         incoming = Incoming()
         began = time.monotonic()
         pieces = with_converted_errors(
-            budget, self._receive(request, self._outgoing(request, target), budget, incoming, parts)
+            budget,
+            self._receive_body(request, self._build_outgoing(request, target), budget, incoming, parts),
         )
         url = self._url.origin + target
         try:
@@ -424,7 +425,7 @@ class HttpSession(RequestMethods):
                 self.exchanges.append(exchange)
         return replace(reply, rest=reply_rest)
 
-    def _receive(
+    def _receive_body(
         self,
         request: Request,
         outgoing: OutgoingRequest,
@@ -460,7 +461,7 @@ class HttpSession(RequestMethods):
             raise refusal(response, self._url, target, self._challenge, has_credential=has_credential)
         yield from read_body(response, budget)
 
-    def _outgoing(self, request: Request, target: str) -> OutgoingRequest:
+    def _build_outgoing(self, request: Request, target: str) -> OutgoingRequest:
         headers = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
         for name, value in request.headers.items():
             check_header(name, value)

@@ -31,40 +31,40 @@ class _TlsLayer:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
 
     def shake_hands(self) -> None:
-        self._run(self._tls.do_handshake)
+        self._run_step(self._tls.do_handshake)
 
     def receive(self, size: int) -> bytes:
         try:
-            return self._run(partial(self._tls.read, size))
+            return self._run_step(partial(self._tls.read, size))
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             return b""
 
     def transmit(self, data: bytes) -> None:
         unsent = memoryview(data)
         while unsent:
-            unsent = unsent[self._run(partial(self._tls.write, unsent)) :]
+            unsent = unsent[self._run_step(partial(self._tls.write, unsent)) :]
 
     def holds_more(self) -> bool:
         return self._tls.pending() > 0 or self._incoming.pending > 0
 
-    def _run(self, step: Callable[[], T]) -> T:
+    def _run_step(self, step: Callable[[], T]) -> T:
         while True:
             try:
                 result = step()
             except ssl.SSLWantReadError:
-                self._flush()
+                self._send_outgoing()
                 if received := self._below.receive(_RECORD_BYTES):
                     self._incoming.write(received)
                 else:
                     self._incoming.write_eof()
             except ssl.SSLError:
-                self._flush()  # sends the alert
+                self._send_outgoing()  # sends the alert
                 raise
             else:
-                self._flush()
+                self._send_outgoing()
                 return result
 
-    def _flush(self) -> None:
+    def _send_outgoing(self) -> None:
         if data := self._outgoing.read():
             self._below.transmit(data)
 

@@ -41,7 +41,7 @@ class Pool:
         if not self._slots.acquire(timeout=wait):
             raise NoFreeConnectionError("all connections of this process to the database are in use")
         try:
-            return self._usable() or make()
+            return self._take_usable() or make()
         except BaseException:
             self._slots.release()
             raise
@@ -57,12 +57,12 @@ class Pool:
         """Return an idle connection if there is one, without waiting."""
         if not self._idle or not self._slots.acquire(blocking=False):
             return None
-        connection = self._usable()
+        connection = self._take_usable()
         if connection is None:
             self._slots.release()
         return connection
 
-    def _usable(self) -> psycopg.Connection[Any] | None:
+    def _take_usable(self) -> psycopg.Connection[Any] | None:
         with suppress(IndexError):  # another thread may take the last one
             while True:
                 connection = self._idle.pop()
@@ -92,14 +92,14 @@ os.register_at_fork(after_in_child=_pools.clear)
 
 class DatabaseWrapper(base.DatabaseWrapper):
     @property
-    def _shared(self) -> Pool:
+    def _shared_pool(self) -> Pool:
         name = ":".join(str(self.settings_dict[part]) for part in ("HOST", "PORT", "NAME"))
         return _pools.get(name) or _pools.setdefault(name, Pool(settings.DATABASE_CONNECTIONS))
 
     def connect(self) -> None:
         """Use an idle connection without Django's setup, which takes longer than most statements:
         parameters, state and the signal for a new connection."""
-        idle = self._shared.acquire_idle() if self.settings_dict["AUTOCOMMIT"] else None
+        idle = self._shared_pool.acquire_idle() if self.settings_dict["AUTOCOMMIT"] else None
         if idle is None:
             super().connect()
             return
@@ -113,17 +113,17 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         make = super().get_new_connection
-        return self._shared.acquire(lambda: make(conn_params))
+        return self._shared_pool.acquire(lambda: make(conn_params))
 
     def has_free_connection(self, seconds: float) -> bool:
         """Return whether this thread has a connection or could acquire one within this time."""
-        return self.connection is not None or self._shared.has_room(seconds)
+        return self.connection is not None or self._shared_pool.has_room(seconds)
 
     def _close(self) -> None:
         connection, self.connection = self.connection, None
         if connection is not None:
             with self.wrap_database_errors:
-                self._shared.give_back(connection)
+                self._shared_pool.give_back(connection)
 
 
 def give_back() -> None:

@@ -124,11 +124,11 @@ def without_moments(value: Any, read_at: datetime) -> Any:
 
 def is_near(value: Any, read_at: datetime) -> bool:
     """Return whether `value` is a moment or a day within `CLOCK_WINDOW` of the reading."""
-    moment = _moment(value)
+    moment = _parse_moment(value)
     return moment is not None and abs(moment - read_at) <= CLOCK_WINDOW
 
 
-def _moment(value: Any) -> datetime | None:
+def _parse_moment(value: Any) -> datetime | None:
     try:
         if isinstance(value, str) and (len(value) == len("20260101") or not value.isdigit()):
             if not 8 <= len(value) <= 40:
@@ -154,7 +154,7 @@ def canonical_names(schema: Any, digest: Digest) -> Any:
     which a reference is the digest of its target; the digests are refined until they distinguish no more.
     """
     schema = _without_anchors(schema)
-    definitions = dict(_definitions(schema, ()))
+    definitions = dict(_list_definitions(schema, ()))
     has_other_names = any(name in part for part in subschemas.walk(schema) for name in _NAMED_OTHERWISE)
     if not definitions or has_other_names:
         return schema
@@ -164,12 +164,13 @@ def canonical_names(schema: Any, digest: Digest) -> Any:
     names = dict.fromkeys(definitions, "")
     while True:
         finer = {
-            steps: digest(_renamed(definition, steps, names)) for steps, definition in definitions.items()
+            steps: digest(_rename_definitions(definition, steps, names))
+            for steps, definition in definitions.items()
         }
         is_stable = len(set(finer.values())) == len(set(names.values()))
         names = finer
         if is_stable:
-            return _renamed(schema, (), names)
+            return _rename_definitions(schema, (), names)
 
 
 def _without_anchors(schema: Any) -> Any:
@@ -210,15 +211,15 @@ def _used_definitions(schema: Any, definitions: Mapping[Steps, Any]) -> dict[Ste
     return used
 
 
-def _definitions(schema: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+def _list_definitions(schema: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
     for keyword, name, child in subschemas.children(schema):
         below = (*steps, keyword) if name is None else (*steps, keyword, name)
         if keyword in subschemas.DEFINITIONS:
             yield below, child
-        yield from _definitions(child, below)
+        yield from _list_definitions(child, below)
 
 
-def _renamed(schema: Any, steps: Steps, names: Mapping[Steps, str]) -> Any:
+def _rename_definitions(schema: Any, steps: Steps, names: Mapping[Steps, str]) -> Any:
     if not isinstance(schema, dict):
         return schema
     renamed = dict(schema)
@@ -227,14 +228,14 @@ def _renamed(schema: Any, steps: Steps, names: Mapping[Steps, str]) -> Any:
     for keyword, name, child in subschemas.children(schema):
         below = (*steps, keyword) if name is None else (*steps, keyword, name)
         if name is None:
-            renamed[keyword] = _renamed(child, below, names)
+            renamed[keyword] = _rename_definitions(child, below, names)
             continue
         if keyword in subschemas.DEFINITIONS:
             renamed.pop(keyword, None)
             if below in names:
-                defined.append((names[below], _renamed(child, below, names)))
+                defined.append((names[below], _rename_definitions(child, below, names)))
         else:
-            groups.setdefault(keyword, []).append((name, _renamed(child, below, names)))
+            groups.setdefault(keyword, []).append((name, _rename_definitions(child, below, names)))
     for keyword, entries in groups.items():
         is_map = isinstance(schema[keyword], dict)
         renamed[keyword] = dict(entries) if is_map else [entry for _, entry in entries]

@@ -69,7 +69,7 @@ class _Counter:
         if key in self._open or self._steps > MAX_STEPS:
             raise TooComplexError
         self._open.add(key)
-        below = self._below(schema, depth - 1) if depth else (0, 0)
+        below = self._count_below(schema, depth - 1) if depth else (0, 0)
         references = subschemas.own_references(schema)
         try:
             targets = [pointers.resolve_reference(self._document, reference) for reference in references]
@@ -87,7 +87,7 @@ class _Counter:
         self._known[key] = meeting
         return meeting
 
-    def _below(self, schema: dict[str, Any], depth: int) -> tuple[int, int]:
+    def _count_below(self, schema: dict[str, Any], depth: int) -> tuple[int, int]:
         """Return how many schemas apply to any one member, and to any one entry."""
         # At most one property applies to a member, or the schema of all other members.
         members = [*_values_of(schema.get("properties")), *(schema.get(keyword) for keyword in _MEMBERS)]

@@ -79,7 +79,7 @@ class _DirectionWriter:
             name, reference, hidden, is_deciding = self.waiting.popleft()
             target = self.document.target(reference)
             if is_deciding:
-                self.definitions[name] = self._copy(target)
+                self.definitions[name] = self._copy_schema(target)
             else:
                 self.definitions[name] = self._write_in_place(target, hidden)
         return {**new_root, "$defs": self.definitions} if self.definitions else new_root
@@ -99,7 +99,7 @@ class _DirectionWriter:
             elif keyword == "minProperties":
                 # A member that is dropped was one of them.
                 value = max(0, value - len(hidden))
-            change: Callable[[AnySchema], AnySchema] = self._copy
+            change: Callable[[AnySchema], AnySchema] = self._copy_schema
             if keyword not in _DECIDING:
                 change = partial(self._write_in_place, hidden=hidden if keyword in _IN_PLACE else _NONE)
             new_schema[keyword] = subschemas.change_below(keyword, value, change)
@@ -116,7 +116,7 @@ class _DirectionWriter:
                 together = {"allOf": [*new_schema.get("allOf", ()), together]}
             new_schema |= together
         if "$ref" in schema:
-            new_schema["$ref"] = self._refer(schema["$ref"], hidden)
+            new_schema["$ref"] = self._write_reference(schema["$ref"], hidden)
         return new_schema
 
     def _write_names(self, schema: Schema, hidden: Names) -> Schema:
@@ -134,11 +134,11 @@ class _DirectionWriter:
             }
         return rules
 
-    def _copy(self, schema: AnySchema) -> AnySchema:
+    def _copy_schema(self, schema: AnySchema) -> AnySchema:
         def lead(part: Schema) -> Schema:
             part.pop("$defs", None)
             return (
-                part | {"$ref": self._refer(part["$ref"], _NONE, is_deciding=True)}
+                part | {"$ref": self._write_reference(part["$ref"], _NONE, is_deciding=True)}
                 if "$ref" in part
                 else part
             )
@@ -146,7 +146,7 @@ class _DirectionWriter:
         copied: AnySchema = subschemas.mapped(schema, lead)
         return copied
 
-    def _refer(self, reference: str, hidden: Names, *, is_deciding: bool = False) -> str:
+    def _write_reference(self, reference: str, hidden: Names, *, is_deciding: bool = False) -> str:
         target = self.document.target(reference)
         dropped = _NONE if is_deciding else (hidden - self._hidden_of(target)) & self._names_in(target)
         if reference == "#" and not dropped and not is_deciding:

@@ -95,7 +95,7 @@ class _InternalFormWriter:
         self.pending: list[tuple[Schema, Steps, AnySchema]] = []
 
     def write_root(self) -> Schema:
-        root: Schema = self._write(self.references.root, (), ())
+        root: Schema = self._write_schema(self.references.root, (), ())
         definitions: Schema = root.pop("$defs", {})
         for _, place, target in self.pending:  # grows meanwhile
             if place not in self.places:
@@ -103,14 +103,14 @@ class _InternalFormWriter:
                 # keywords.
                 name = _free_name("/".join(place), definitions)
                 definitions[name] = True
-                definitions[name] = self._write(target, place, ("$defs", name))
+                definitions[name] = self._write_schema(target, place, ("$defs", name))
         if definitions:
             root["$defs"] = definitions
         for holder, place, _ in self.pending:
             holder["$ref"] = pointers.join_fragment(self.places[place])
         return root
 
-    def _write(self, schema: Any, place: Steps, written_place: Steps) -> Any:
+    def _write_schema(self, schema: Any, place: Steps, written_place: Steps) -> Any:
         """Return a copy in the internal form."""
         self.places.setdefault(place, written_place)
         if not isinstance(schema, dict):
@@ -124,7 +124,9 @@ class _InternalFormWriter:
         new_schema: Schema = {}
 
         def write_child(child: Any, *steps: str) -> Any:
-            return self._write(child, (*place, *_vendor_steps(schema, steps)), (*written_place, *steps))
+            return self._write_schema(
+                child, (*place, *_vendor_steps(schema, steps)), (*written_place, *steps)
+            )
 
         for keyword, value in level.items():
             if keyword in _IDENTIFIERS or keyword in subschemas.REFERENCES:
@@ -141,7 +143,7 @@ class _InternalFormWriter:
             new_definitions = new_schema.setdefault("$defs", {})
             new_name = _free_name(name, new_definitions)
             below = (*place, "definitions", name)
-            new_definitions[new_name] = self._write(child, below, (*written_place, "$defs", new_name))
+            new_definitions[new_name] = self._write_schema(child, below, (*written_place, "$defs", new_name))
         self._write_references(schema, level, new_schema, place)
         return new_schema
 

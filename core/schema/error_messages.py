@@ -36,32 +36,32 @@ NO_FORM = "fits none of the forms that the vendor takes"
 UNKNOWN = "is not known here"
 
 _SENTENCES: dict[type[Kind], Callable[[Any], str]] = {
-    Kind.Constant: lambda kind: f"must be {_value(kind.expected_value)}",
+    Kind.Constant: lambda kind: f"must be {_describe(kind.expected_value)}",
     Kind.Contains: lambda _: "has no entry that fits what the vendor asks for",
-    Kind.Enum: lambda kind: f"must be one of {_options(kind.options)}",
+    Kind.Enum: lambda kind: f"must be one of {_list_options(kind.options)}",
     Kind.ExclusiveMaximum: lambda kind: f"must be less than {kind.limit}",
     Kind.ExclusiveMinimum: lambda kind: f"must be more than {kind.limit}",
     Kind.FalseSchema: lambda _: "must not be given",
     Kind.Format: lambda kind: (
         f"must be {FORMATS.get(kind.format, f'of the form “{printable(kind.format)}”')}"
     ),
-    Kind.MaxItems: lambda kind: _counted(
+    Kind.MaxItems: lambda kind: _pluralize(
         kind.limit, "must not have more than 1 entry", "must not have more than {count} entries"
     ),
-    Kind.MaxLength: lambda kind: _counted(
+    Kind.MaxLength: lambda kind: _pluralize(
         kind.limit, "must not be longer than 1 character", "must not be longer than {count} characters"
     ),
-    Kind.MaxProperties: lambda kind: _counted(
+    Kind.MaxProperties: lambda kind: _pluralize(
         kind.limit, "must not have more than 1 member", "must not have more than {count} members"
     ),
     Kind.Maximum: lambda kind: f"must be at most {kind.limit}",
-    Kind.MinItems: lambda kind: _counted(
+    Kind.MinItems: lambda kind: _pluralize(
         kind.limit, "must have at least 1 entry", "must have at least {count} entries"
     ),
-    Kind.MinLength: lambda kind: _counted(
+    Kind.MinLength: lambda kind: _pluralize(
         kind.limit, "must have at least 1 character", "must have at least {count} characters"
     ),
-    Kind.MinProperties: lambda kind: _counted(
+    Kind.MinProperties: lambda kind: _pluralize(
         kind.limit, "must have at least 1 member", "must have at least {count} members"
     ),
     Kind.Minimum: lambda kind: f"must be at least {kind.limit}",
@@ -94,24 +94,24 @@ def types(names: Iterable[str]) -> str:
     )
 
 
-def _value(value: object) -> str:
+def _describe(value: object) -> str:
     return "null" if value is None else describe_value(value)
 
 
-def _options(values: Sequence[object]) -> str:
+def _list_options(values: Sequence[object]) -> str:
     # Quotes distinguish a text from other values, and are left out if there are only texts.
     texts = [printable(value, 60) for value in values[: MAX_NAMED + 1] if isinstance(value, str)]
     if len(texts) == len(values[: MAX_NAMED + 1]):
-        return _join(texts)
-    return _join(map(_value, values[: MAX_NAMED + 1]))
+        return _join_words(texts)
+    return _join_words(map(_describe, values[: MAX_NAMED + 1]))
 
 
-def _join(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     first = list(words)
     return ", ".join(first[:MAX_NAMED]) + (", …" if len(first) > MAX_NAMED else "")
 
 
-def _counted(number: int, one: str, many: str) -> str:
+def _pluralize(number: int, one: str, many: str) -> str:
     return one if number == 1 else many.format(count=number)
 
 

@@ -15,37 +15,37 @@ def members_of(name: str, schema: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     An item of a list has the names of the list.
     """
     without_references = inlined(schema)[0] if isinstance(schema, dict) else schema
-    yield from _members(name, without_references, MAX_DEPTH)
+    yield from _members_below(name, without_references, MAX_DEPTH)
 
 
-def _members(name: str, schema: Any, depth: int) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _members_below(name: str, schema: Any, depth: int) -> Iterator[tuple[tuple[str, ...], Any]]:
     yield (name,), schema
     inner_schemas: dict[str, Any] = {}
-    for member, inner_schema in _properties(schema) if depth else ():
+    for member, inner_schema in _properties_of(schema) if depth else ():
         inner_schemas.setdefault(member, inner_schema)
     for member, inner_schema in inner_schemas.items():
-        for steps, found_schema in _members(member, inner_schema, depth - 1):
+        for steps, found_schema in _members_below(member, inner_schema, depth - 1):
             yield (name, *steps), found_schema
 
 
 def is_write_only(schema: Any) -> bool:
-    return any(part.get("writeOnly") is True for part in _parts(schema))
+    return any(part.get("writeOnly") is True for part in _parts_of(schema))
 
 
 def formats_of(schema: Any) -> set[str]:
-    return {part["format"] for part in _parts(schema) if isinstance(part.get("format"), str)}
+    return {part["format"] for part in _parts_of(schema) if isinstance(part.get("format"), str)}
 
 
-def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+def _parts_of(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield the schema and those that apply to the same value."""
     if isinstance(schema, dict):
         yield schema
         for inner_schema in subschemas.in_place(schema):
-            yield from _parts(inner_schema)
+            yield from _parts_of(inner_schema)
 
 
-def _properties(schema: Any) -> Iterator[tuple[str, Any]]:
-    for part in _parts(schema):
+def _properties_of(schema: Any) -> Iterator[tuple[str, Any]]:
+    for part in _parts_of(schema):
         properties = part.get("properties")
         yield from properties.items() if isinstance(properties, dict) else ()
-        yield from _properties(part.get("items"))
+        yield from _properties_of(part.get("items"))

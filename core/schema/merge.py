@@ -88,7 +88,7 @@ def flatten(schema: AnySchema, follow: Follow) -> Level:
         joiner.add(keywords)
     apart: list[Schema] = []
     try:
-        for number, part in enumerate(_conjuncts(inner, follow)):
+        for number, part in enumerate(_split_conjuncts(inner, follow)):
             if number >= MAX_PARTS or _UNEVALUATED & part.keys():
                 apart.append(part)
                 continue
@@ -143,7 +143,7 @@ def _take_apart(schema: Schema, follow: Follow) -> tuple[Schema, list[AnySchema]
     return keywords, inner
 
 
-def _conjuncts(schemas: Sequence[AnySchema], follow: Follow) -> Iterator[Schema]:
+def _split_conjuncts(schemas: Sequence[AnySchema], follow: Follow) -> Iterator[Schema]:
     waiting, visited = list(reversed(schemas)), set()
     while waiting:
         part = waiting.pop()
@@ -211,13 +211,13 @@ class _Joiner:
                 del self.schema[word]
             self.schema |= joined
         if members is not None:
-            self._extend(members)
+            self._extend_properties(members)
         elif own_properties is not self._own_properties:
             self._own_properties = own_properties
             self._empty_names = [name for name, rule in own_properties.items() if rule == {}]
         return remainder
 
-    def _extend(self, members: Mapping[str, AnySchema | None]) -> None:
+    def _extend_properties(self, members: Mapping[str, AnySchema | None]) -> None:
         properties = self._own_properties
         properties |= dict.fromkeys(self._empty_names, True)
         self._empty_names = [name for name, rule in members.items() if rule == {}]
@@ -265,7 +265,9 @@ def _join_listed_members(one: Schema, other: Schema) -> tuple[Schema, dict[str, 
         joined = both(side.rule_for(name), rule)
         is_absent = joined is False and others is False
         members[name] = (
-            None if is_absent and not any(_matches(pattern, name) for pattern in side.patterns) else joined
+            None
+            if is_absent and not any(_name_matches(pattern, name) for pattern in side.patterns)
+            else joined
         )
     is_stated = others is not True or "additionalProperties" in {**one, **other}
     listed_rules = {word: rule for word, rule in one.items() if word != "additionalProperties" and rule}
@@ -289,7 +291,7 @@ def _join_members(one: Schema, other: Schema) -> Schema:
             elif opposite.others is False and not opposite.patterns:
                 # The opposite side accepts only those of these names that it lists.
                 for name in properties:
-                    if _matches(pattern, name):
+                    if _name_matches(pattern, name):
                         properties[name] = both(properties[name], rule)
             else:
                 raise _ApartError
@@ -298,7 +300,7 @@ def _join_members(one: Schema, other: Schema) -> Schema:
         properties = {
             name: rule
             for name, rule in properties.items()
-            if rule is not False or any(_matches(pattern, name) for pattern in patterned)
+            if rule is not False or any(_name_matches(pattern, name) for pattern in patterned)
         }
     joined: Schema = {"properties": properties} if properties else {}
     joined |= {"patternProperties": patterned} if patterned else {}
@@ -319,10 +321,10 @@ class _MemberRules:
         """Return the schema of a member, without those of patterns, which apply too."""
         if name in self.properties:
             return self.properties[name]
-        return True if any(_matches(pattern, name) for pattern in self.patterns) else self.others
+        return True if any(_name_matches(pattern, name) for pattern in self.patterns) else self.others
 
 
-def _matches(pattern: str, name: str) -> bool:
+def _name_matches(pattern: str, name: str) -> bool:
     is_match = regular_expressions.matches(pattern, name)
     if is_match is None:
         raise _ApartError

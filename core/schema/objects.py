@@ -82,7 +82,7 @@ def read_object(document: SchemaDocument, schema: AnySchema) -> ObjectSchema | N
         },
         required=tuple(required),
         patterns=matched,
-        others=_others(document, parts, MAX_DEPTH),
+        others=_schema_of_others(document, parts, MAX_DEPTH),
         is_exact=not level.apart and not any(keyword in level.schema for keyword in _RULES),
     )
 
@@ -113,7 +113,7 @@ def direction_of(document: SchemaDocument, schema: AnySchema) -> Direction:
     return "both"
 
 
-def _others(document: SchemaDocument, parts: Sequence[Schema], depth: int) -> AnySchema:
+def _schema_of_others(document: SchemaDocument, parts: Sequence[Schema], depth: int) -> AnySchema:
     """Return the schema of members without a name or a pattern; False if no choice accepts one."""
     others: AnySchema = True
     for part in parts:
@@ -129,7 +129,9 @@ def _others(document: SchemaDocument, parts: Sequence[Schema], depth: int) -> An
 def _is_closed(document: SchemaDocument, branch: AnySchema, depth: int) -> bool:
     key = merge.identity(branch)
     if key not in document.closed_branches:
-        document.closed_branches[key] = _others(document, parts_of(document, branch), depth) is False
+        document.closed_branches[key] = (
+            _schema_of_others(document, parts_of(document, branch), depth) is False
+        )
     return document.closed_branches[key]
 
 

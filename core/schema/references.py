@@ -61,7 +61,7 @@ class References:
             uri, inside = part.get("id" if self.dialect is Dialect.DRAFT_4 else "$id"), outer
             is_ignored = "$ref" in part and self.dialect in REFERENCE_STANDS_ALONE
             if isinstance(uri, str) and not uri.startswith("#") and not is_ignored:
-                inside = Resource(_join(outer.uri, uri), place)
+                inside = Resource(_join_uri(outer.uri, uri), place)
             self.resources[id(part)] = inside
             self.by_uri.setdefault(inside.uri, inside)
             for keyword in ("$anchor", "$dynamicAnchor", "$id", "id"):
@@ -88,13 +88,15 @@ class References:
         reference, resource = schema[keyword], self.resources[id(schema)]
         if not isinstance(reference, str):
             raise UnresolvedReferenceError("BROKEN_REF", "")
-        steps = self._place(reference, resource)
+        steps = self._steps_to(reference, resource)
         if keyword == "$dynamicRef":
             _, _, name = reference.partition("#")
             offers = self.dynamic_anchors.get(name, {})
-            steps = steps if steps not in offers.values() else self._outermost(reference, offers)
+            steps = steps if steps not in offers.values() else self._outermost_anchor(reference, offers)
         elif keyword == "$recursiveRef" and any(resource.steps == steps for resource in self.recursive):
-            steps = self._outermost(reference, {resource.uri: resource.steps for resource in self.recursive})
+            steps = self._outermost_anchor(
+                reference, {resource.uri: resource.steps for resource in self.recursive}
+            )
         try:
             target = pointers.resolve(self.root, steps)
         except PointerError as exc:
@@ -106,10 +108,10 @@ class References:
             self.read(target, resource, steps)
         return steps, target
 
-    def _place(self, reference: str, resource: Resource) -> Steps:
+    def _steps_to(self, reference: str, resource: Resource) -> Steps:
         uri, _, fragment = reference.partition("#")
         if uri:
-            target_resource = self.by_uri.get(_join(resource.uri, uri))
+            target_resource = self.by_uri.get(_join_uri(resource.uri, uri))
             if target_resource is None:
                 raise UnresolvedReferenceError("REMOTE_REF", reference)
             resource = target_resource
@@ -134,7 +136,7 @@ class References:
                 raise UnresolvedReferenceError("BROKEN_REF", reference) from exc
         return (*resource.steps, *inside)
 
-    def _outermost(self, reference: str, offers: dict[str, Steps]) -> Steps:
+    def _outermost_anchor(self, reference: str, offers: dict[str, Steps]) -> Steps:
         root = self.resources[id(self.root)]
         if root.uri in offers:
             return offers[root.uri]
@@ -165,7 +167,7 @@ def children(schema: dict[str, Any]) -> Iterator[tuple[Steps, Any]]:
         yield ((keyword,) if name is None else (keyword, name)), child
 
 
-def _join(base: str, reference: str) -> str:
+def _join_uri(base: str, reference: str) -> str:
     try:
         return urldefrag(urljoin(base, reference)).url or reference
     except ValueError:

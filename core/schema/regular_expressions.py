@@ -12,10 +12,10 @@ _NAME_OPTIONS = jsonschema_rs.RegexOptions(size_limit=100_000, dfa_size_limit=10
 
 @lru_cache(maxsize=512)
 def _name_validator(pattern: str) -> jsonschema_rs.Draft202012Validator | None:
-    return _validator(pattern, _NAME_OPTIONS)
+    return _build_validator(pattern, _NAME_OPTIONS)
 
 
-def _validator(
+def _build_validator(
     pattern: str, options: jsonschema_rs.RegexOptions
 ) -> jsonschema_rs.Draft202012Validator | None:
     if len(pattern) > MAX_PATTERN_LENGTH:
@@ -28,7 +28,7 @@ def _validator(
 
 def is_usable(pattern: str) -> bool:
     """Return whether the pattern compiles, within a bound on the memory that it takes. Matching is linear."""
-    return _validator(pattern, OPTIONS) is not None
+    return _build_validator(pattern, OPTIONS) is not None
 
 
 def matches(pattern: str, text: str) -> bool | None:

@@ -84,7 +84,7 @@ def row_of(name: str, schema: Any, *, is_required: bool = False) -> Row:
     return Row(
         name,
         kind,
-        description=_lines(text) if isinstance(text, str) else "",
+        description=_normalize_lines(text) if isinstance(text, str) else "",
         is_required=is_required,
         values=tuple(schema["enum"]) if kind == "choice" else (),
         default=_shown_default(kind, schema["default"]) if "default" in schema else "",
@@ -190,7 +190,7 @@ def _shown_default(kind: Kind, value: Any) -> str:
         case "flag", bool():
             return "yes" if value else "no"
         case (("text" | "choice" | "date"), str()):
-            return _lines(value) if _lines(value) == value else ""
+            return _normalize_lines(value) if _normalize_lines(value) == value else ""
         case "texts", list() if value and all(_is_line(line) for line in value):
             return "\n".join(value)
         case (("whole" | "number"), int() | float()) if not isinstance(value, bool):
@@ -204,7 +204,7 @@ def _is_line(value: object) -> bool:
     return isinstance(value, str) and value == value.strip() != "" and len(value.splitlines()) == 1
 
 
-def _lines(text: str) -> str:
+def _normalize_lines(text: str) -> str:
     # As a browser sends the text of a box.
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 

@@ -259,16 +259,16 @@ class _Maker:
         lowest = (
             None
             if low is None
-            else math.floor(_exact(low) / unit) + 1
+            else math.floor(_exact_value(low) / unit) + 1
             if low.is_exclusive
-            else math.ceil(_exact(low) / unit)
+            else math.ceil(_exact_value(low) / unit)
         )
         highest = (
             None
             if high is None
-            else math.ceil(_exact(high) / unit) - 1
+            else math.ceil(_exact_value(high) / unit) - 1
             if high.is_exclusive
-            else math.floor(_exact(high) / unit)
+            else math.floor(_exact_value(high) / unit)
         )
         if lowest is None:
             lowest = 0 if highest is None else highest - 100
@@ -277,7 +277,7 @@ class _Maker:
         if lowest <= highest:
             number = self.chance.randint(lowest, highest) * unit
         elif not is_whole and not step and low and high and low.value <= high.value:
-            number = (_exact(low) + _exact(high)) / 2  # closer together than the unit
+            number = (_exact_value(low) + _exact_value(high)) / 2  # closer together than the unit
         else:
             raise _NoValueError("No number lies between its bounds.")
         return int(number) if is_whole else float(number)
@@ -443,5 +443,5 @@ def _required_names(level: Mapping[str, Any]) -> dict[str, None]:
     return dict.fromkeys(name for name in level.get("required") or () if isinstance(name, str))
 
 
-def _exact(bound: types.Bound) -> Fraction:
+def _exact_value(bound: types.Bound) -> Fraction:
     return Fraction(str(bound.value))

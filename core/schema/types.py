@@ -74,17 +74,17 @@ def listed_values(schema: Mapping[str, Any]) -> list[Any] | None:
 
 def lower_bound(schema: Mapping[str, Any]) -> Bound | None:
     """Return the tighter one of `minimum` and `exclusiveMinimum`."""
-    bounds = _bounds(schema, "minimum", "exclusiveMinimum")
+    bounds = _bounds_in(schema, "minimum", "exclusiveMinimum")
     return max(bounds, key=lambda bound: (bound.value, bound.is_exclusive), default=None)
 
 
 def upper_bound(schema: Mapping[str, Any]) -> Bound | None:
     """Return the tighter one of `maximum` and `exclusiveMaximum`."""
-    bounds = _bounds(schema, "maximum", "exclusiveMaximum")
+    bounds = _bounds_in(schema, "maximum", "exclusiveMaximum")
     return min(bounds, key=lambda bound: (bound.value, not bound.is_exclusive), default=None)
 
 
-def _bounds(schema: Mapping[str, Any], inclusive: str, exclusive: str) -> list[Bound]:
+def _bounds_in(schema: Mapping[str, Any], inclusive: str, exclusive: str) -> list[Bound]:
     pairs = ((schema.get(inclusive), False), (schema.get(exclusive), True))
     return [Bound(value, is_out) for value, is_out in pairs if is_number(value) and abs(value) != math.inf]
 

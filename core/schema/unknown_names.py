@@ -85,7 +85,7 @@ class _UnknownNameSearch:
                 inside = [(entry, members.entries, (*path, number)) for number, entry in enumerate(value)]
             else:
                 described = members.described
-                reported += _unknown(value, members, path)
+                reported += _find_unknown(value, members, path)
                 inside = [
                     (value[name], described[name], (*path, name)) for name in value if name in described
                 ]
@@ -93,21 +93,21 @@ class _UnknownNameSearch:
         return reported[:MAX_REPORTED]
 
 
-def _unknown(value: Mapping[str, Any], members: _DescribedMembers, path: Path) -> Iterator[UnknownName]:
+def _find_unknown(value: Mapping[str, Any], members: _DescribedMembers, path: Path) -> Iterator[UnknownName]:
     if not members.described:
         return
     unused = [name for name in members.described if name not in value]
     for name in value:
         if name not in members.described:
-            by_form = {_form(candidate): candidate for candidate in reversed(unused)}
+            by_form = {_comparable_name(candidate): candidate for candidate in reversed(unused)}
             matches = get_close_matches(
-                _form(name), by_form, n=1, cutoff=ALIKE_IN_A_MAP if members.takes_others else ALIKE
+                _comparable_name(name), by_form, n=1, cutoff=ALIKE_IN_A_MAP if members.takes_others else ALIKE
             )
             proposal = by_form[matches[0]] if matches else ""
             if proposal or not members.takes_others:
                 yield UnknownName((*path, name), proposal)
 
 
-def _form(name: str) -> str:
+def _comparable_name(name: str) -> str:
     # Programs write one name as `maxRows`, `max_rows` or `Max rows`.
     return "".join(character for character in name.casefold() if character.isalnum()) or name

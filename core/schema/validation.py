@@ -99,7 +99,7 @@ class CompiledSchema:
         if self._largest_values is None:
             self._largest_values = max(
                 (
-                    _extent(part[keyword])[1] + len(canonical(part[keyword])) // CHARACTERS_A_PART
+                    _measure_value(part[keyword])[1] + len(canonical(part[keyword])) // CHARACTERS_A_PART
                     for part in subschemas.walk(self.schema)
                     for keyword in ("enum", "const")
                     if keyword in part
@@ -162,7 +162,7 @@ def checked(schema: Any) -> CompiledSchema:
     digest = hashlib.sha256(text).hexdigest()
     if ready := compiled(digest):
         return ready
-    ready = _compile(schema)
+    ready = _compile_schema(schema)
     with _compiled_lock:
         _compiled[digest] = len(canonical(ready.schema)), ready
         while len(_compiled) > 1 and sum(size for size, _ in _compiled.values()) > MAX_COMPILED_BYTES:
@@ -170,7 +170,7 @@ def checked(schema: Any) -> CompiledSchema:
     return ready
 
 
-def _compile(schema: Any) -> CompiledSchema:
+def _compile_schema(schema: Any) -> CompiledSchema:
     try:
         document = read_document(schema)
     except SchemaBoundsError:
@@ -191,7 +191,7 @@ def _compile(schema: Any) -> CompiledSchema:
     )
     _leave_out_patterns(ready)
     _leave_out_broken_patterns(ready)
-    _relax(ready)
+    _relax_schema(ready)
     if not _is_bounded(ready):
         return ready
     for _ in range(MAX_REPAIRS):
@@ -200,10 +200,10 @@ def _compile(schema: Any) -> CompiledSchema:
                 ready.schema, validate_formats=True, pattern_options=regular_expressions.OPTIONS, offline=True
             )
         except jsonschema_rs.ValidationError as error:
-            if not (cut := _cut(ready.schema, error.instance_path)):
+            if not (cut := _cut_refused_part(ready.schema, error.instance_path)):
                 break
             ready.left_out.append(cut)
-            _relax(ready)
+            _relax_schema(ready)
         except ValueError:
             # The library's own bound on nesting.
             break
@@ -212,9 +212,9 @@ def _compile(schema: Any) -> CompiledSchema:
     return ready
 
 
-def _relax(ready: CompiledSchema) -> None:
+def _relax_schema(ready: CompiledSchema) -> None:
     if ready.left_out:
-        ready.schema = subschemas.mapped(ready.schema, _lenient)
+        ready.schema = subschemas.mapped(ready.schema, _without_refusing_keywords)
 
 
 def _is_bounded(ready: CompiledSchema) -> bool:
@@ -234,7 +234,7 @@ def _is_bounded(ready: CompiledSchema) -> bool:
     for name in names:
         properties[name] = True
         ready.left_out.append(f"“{printable(name, 60)}”")
-    _relax(ready)
+    _relax_schema(ready)
     ready._costs.clear()
     return ready.cost_at(USUAL_DEPTH) < math.inf
 
@@ -249,7 +249,7 @@ def schema_fault(schema: Any) -> Fault | None:
     try:
         jsonschema_rs.meta.validate(_with_dialect(schema))
     except jsonschema_rs.ValidationError as error:
-        return next(_faults(error))
+        return next(_faults_of_error(error))
     return None
 
 
@@ -260,13 +260,13 @@ def _with_dialect(schema: Any) -> Any:
 
 
 def is_too_large(value: Any) -> bool:
-    depth, size = _extent(value)
+    depth, size = _measure_value(value)
     return depth > MAX_VALUE_DEPTH or size > MAX_VALUES
 
 
 def count_judgements(ready: CompiledSchema, value: Any) -> int:
     """Return how many schemas at most are applied to parts of a value, 0 where it is not validated."""
-    depth, size = _extent(value)
+    depth, size = _measure_value(value)
     if ready.validator is None or depth > MAX_VALUE_DEPTH or size > MAX_VALUES:
         return 0
     judgements = _most_judgements(ready, value, depth, size)
@@ -284,7 +284,7 @@ def faults(ready: CompiledSchema, value: Any) -> list[Fault]:
 
 def faults_or_too_large(ready: CompiledSchema, value: Any) -> list[Fault] | None:
     """Return all faults of `value`, and None if it is too large."""
-    depth, size = _extent(value)
+    depth, size = _measure_value(value)
     if depth > MAX_VALUE_DEPTH or size > MAX_VALUES:
         return None
     if ready.validator is None:
@@ -294,11 +294,11 @@ def faults_or_too_large(ready: CompiledSchema, value: Any) -> list[Fault] | None
         return []
     if judgements > MAX_EXPLAINED or ready.copied_count(size) > MAX_COPIED:
         return [Fault((), "does not fit the vendor's schema")]
-    all_faults = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
+    all_faults = (fault for error in ready.validator.iter_errors(value) for fault in _faults_of_error(error))
     return list(islice(all_faults, MAX_FAULTS))
 
 
-def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
+def _faults_of_error(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
     path = tuple(error.instance_path)
     match error.kind:
         case Kind.Required(name):
@@ -306,12 +306,12 @@ def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
         case Kind.AdditionalProperties(names) | Kind.UnevaluatedProperties(names):
             yield from (Fault((*path, name), error_messages.UNKNOWN) for name in names)
         case Kind.AnyOf(forms) | Kind.OneOfNotValid(forms):
-            yield from _of_forms(path, forms)
+            yield from _faults_of_forms(path, forms)
         case _:
             yield Fault(path, error_messages.sentence(error), error.kind.name)
 
 
-def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> Iterator[Fault]:
+def _faults_of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> Iterator[Fault]:
     # A form with another type than the value was not intended, so only faults of the other forms are
     # reported.
     candidates = [
@@ -323,7 +323,7 @@ def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> I
     ]
     if len(candidates) == 1:
         for error in candidates[0]:
-            yield from _faults(error)
+            yield from _faults_of_error(error)
     elif candidates:
         missing = [
             [
@@ -352,7 +352,7 @@ def _for_validation(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
+def _without_refusing_keywords(schema: dict[str, Any]) -> dict[str, Any]:
     # These rules refuse more if others are left out, so they are left out too.
     lenient = {keyword: value for keyword, value in schema.items() if keyword not in _REFUSING}
     if "patternProperties" in lenient:
@@ -380,7 +380,7 @@ def _leave_out_patterns(ready: CompiledSchema) -> None:
             patterns_seen.append("pattern")
         if len(patterns_seen) <= MAX_PATTERNS:
             return schema
-        schema = _lenient(schema)
+        schema = _without_refusing_keywords(schema)
         return {keyword: value for keyword, value in schema.items() if "pattern" not in keyword}
 
     limited = subschemas.mapped(ready.schema, within)
@@ -414,7 +414,7 @@ def _compiles(pattern: str, options: jsonschema_rs.RegexOptions) -> bool:
     return True
 
 
-def _cut(schema: Any, path: list[str | int]) -> str:
+def _cut_refused_part(schema: Any, path: list[str | int]) -> str:
     """Remove from the schema what the library refuses, and return its name; "" if it cannot be found."""
     # The library leaves empty names out of its paths.
     *way, last = path or [""]
@@ -431,7 +431,7 @@ def _cut(schema: Any, path: list[str | int]) -> str:
     return _named_rule(str(last), way)
 
 
-def _extent(value: Any) -> tuple[int, int]:
+def _measure_value(value: Any) -> tuple[int, int]:
     # The depth and the number of parts of a value, both counted up to the limits.
     level, depth, size = [value], 0, 1
     while depth <= MAX_VALUE_DEPTH and size <= MAX_VALUES:

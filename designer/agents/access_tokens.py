@@ -125,7 +125,7 @@ def _verify_token(token: str, slug: str, trusted_provider: Provider) -> dict[str
     try:
         return access_tokens.verify_access_token(
             token,
-            _keys(trusted_provider, id_tokens.key_id(token)),
+            _fetch_keys(trusted_provider, id_tokens.key_id(token)),
             issuer=trusted_provider.issuer,
             accepts_audience=accepts_audience,
             accepts_untyped=trusted_provider.runtimes == "unmarked",
@@ -137,7 +137,7 @@ def _verify_token(token: str, slug: str, trusted_provider: Provider) -> dict[str
         raise AuthenticationFailed(REFUSAL, "invalid_token") from error
 
 
-def _keys(trusted_provider: Provider, key: str | None) -> list[dict[str, Any]]:
+def _fetch_keys(trusted_provider: Provider, key: str | None) -> list[dict[str, Any]]:
     # One thread requests a slow provider, and none for a while after a failure: a sender of invented tokens
     # must not block all threads.
     global _away_until

@@ -96,10 +96,10 @@ def create_agent(
         transfers.lock_tree()
     agent = Agent(created_by=actor, team=teams.lock_team(team or teams.first_of(actor)))
     agent.limits_vendors = vendors is not None
-    _apply(agent, {"name": name, "description": description, "parent": parent, "retry": retry or {}})
+    _apply_changes(agent, {"name": name, "description": description, "parent": parent, "retry": retry or {}})
     _settle_team(agent, team)
     agent.slug = slugs.parse_slug(slug) if slug else _free_slug(agent.name)
-    _save(agent)
+    _save_agent(agent)
     agent_vendors.set_vendors(agent, vendors or ())
     transfers.follow(agent)
     audit.record(actor, "create", agent, after=facts(agent), why=why, agent=agent.pk)
@@ -118,7 +118,7 @@ def update_agent(
         transfers.lock_tree()
     agent = lock_agent(agent)
     before, old_team = facts(agent), agent.team
-    _apply(agent, changes)
+    _apply_changes(agent, changes)
     _settle_team(agent, changes.get("team"))
     if "slug" in changes:
         agent.slug = slugs.parse_slug(changes["slug"])
@@ -129,7 +129,7 @@ def update_agent(
         after |= _vendor_facts(agent, new_vendors or ())
     edit_conflicts.check(agent, expected, now=before, submitted=after)
     if after != before:  # An edit that changes nothing leaves no audit row.
-        _save(agent)
+        _save_agent(agent)
         if "vendors" in changes:
             agent_vendors.set_vendors(agent, changes["vendors"] or ())
         if agent.slug != before["slug"]:
@@ -310,7 +310,7 @@ def _vendor_facts(agent: Agent, allowed_vendors: Collection[Vendor]) -> dict[str
     }
 
 
-def _apply(agent: Agent, changes: AgentChanges) -> None:
+def _apply_changes(agent: Agent, changes: AgentChanges) -> None:
     if "name" in changes:
         agent.name = changes["name"].strip()
         if name_error := display_names.name_problem(agent.name, MAX_NAME_LENGTH):
@@ -413,7 +413,7 @@ def _free_slug(name: str) -> str:
     return slug
 
 
-def _save(agent: Agent) -> None:
+def _save_agent(agent: Agent) -> None:
     if agent.slug in RESERVED:
         raise _slug_taken(
             _("“{slug}” is an address of Pegboard itself. Choose another.").format(slug=agent.slug)

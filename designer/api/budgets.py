@@ -61,7 +61,7 @@ class AgentBudget(GenericAPIView[Agent]):
         parameters=[OpenApiParameter("format", str, enum=list(shown_tools.TEXTS))], responses=BudgetOutput
     )
     def get(self, request: Request, slug: str) -> Response:
-        return self._answer(request, chosen_agent(request, slug))
+        return self._respond(request, chosen_agent(request, slug))
 
     @extend_schema(request=BudgetInput, responses=BudgetOutput)
     def put(self, request: Request, slug: str) -> Response:
@@ -69,9 +69,9 @@ class AgentBudget(GenericAPIView[Agent]):
         agent = chosen_agent(request, slug)
         values = valid_data(BudgetInput(data=request.data))
         agent_budgets.set_limit(agent, actor=person(request), **values)
-        return self._answer(request, agent)
+        return self._respond(request, agent)
 
-    def _answer(self, request: Request, agent: Agent) -> Response:
+    def _respond(self, request: Request, agent: Agent) -> Response:
         limit = agent_budgets.limit_of(agent)
         name = request.query_params.get("format")
         in_format = None if name is None else shown_tools.budget(agent, shown_tools.find_text(name))

@@ -165,7 +165,7 @@ class AgentCheck(GenericAPIView[Agent]):
         release = channels.state(agent, channel).release
         now = release_document.decode(release.document) if release else None
         moved = lock_file.list_changes(
-            locked, now, _offers(locked), channel=channel, retired=_retirement_of(locked_release)
+            locked, now, _read_offers(locked), channel=channel, retired=_retirement_of(locked_release)
         )
         if locked_release.bindings:
             moved += lock_file.moved_bindings(
@@ -196,7 +196,7 @@ def _retirement_of(release: Release) -> ReleaseRetirement | None:
     )
 
 
-def _offers(locked_release: ReleaseDocument) -> dict[int, CatalogOffer]:
+def _read_offers(locked_release: ReleaseDocument) -> dict[int, CatalogOffer]:
     tools = Tool.objects.filter(pk__in=[tool.id for tool in locked_release.all_items])
     version_keys = {(tool.id, tool.version.ordinal) for tool in locked_release.all_items}
     rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked_release.all_items]).defer(
@@ -212,12 +212,12 @@ def _offers(locked_release: ReleaseDocument) -> dict[int, CatalogOffer]:
             continue
         was = old.get(tool.pk)
         # By the vendor's own order: an older version that was read late is no news.
-        is_newer = was is not None and _place(tool.current) > _place(was)
+        is_newer = was is not None and _version_order(tool.current) > _version_order(was)
         offers[tool.pk] = CatalogOffer(tool.current.name, is_newer=is_newer)
     return offers
 
 
-def _place(version: ToolVersion) -> tuple[list[int], int]:
+def _version_order(version: ToolVersion) -> tuple[list[int], int]:
     return list(version.label_key), version.ordinal
 
 

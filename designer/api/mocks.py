@@ -304,23 +304,23 @@ class MockDetail(GenericAPIView[Pin]):
 
     @extend_schema(operation_id="agents_mocks_retrieve", responses=MockOutput)
     def get(self, request: Request, slug: str, name: str) -> Response:
-        return self._answer(chosen_mock(request, slug, name))
+        return self._respond(chosen_mock(request, slug, name))
 
     @extend_schema(parameters=[IF_MATCH], request=MockInput, responses=MockOutput)
     def put(self, request: Request, slug: str, name: str) -> Response:
         mocked = chosen_mock(request, slug, name)
         values = MockInput.parse(request.data)
         saved = mocks.save(mocked.pin, actor=person(request), config=values, expected=expected_state(request))
-        return self._answer(saved)
+        return self._respond(saved)
 
     @extend_schema(request=MockSwitch, responses=MockOutput)
     def patch(self, request: Request, slug: str, name: str) -> Response:
         """Switch situations on or off. Other members of the mock stay unchanged."""
         mocked = chosen_mock(request, slug, name)
         values = MockSwitch.parse(request.data)
-        return self._answer(mocks.switch(mocked.pin, actor=person(request), switches=values["switch"]))
+        return self._respond(mocks.switch(mocked.pin, actor=person(request), switches=values["switch"]))
 
-    def _answer(self, mocked_tool: MockedTool) -> Response:
+    def _respond(self, mocked_tool: MockedTool) -> Response:
         return Response(MockOutput(describe_mock(mocked_tool)).data, headers=etag_of(mocked_tool.facts))
 
 
@@ -373,16 +373,16 @@ class AgentAssertions(APIView):
 
     @extend_schema(operation_id="agents_mock_assertions_retrieve", responses=AssertionsOutput)
     def get(self, request: Request, slug: str) -> Response:
-        return self._answer(mocks.assertions_of(chosen_agent(request, slug)))
+        return self._respond(mocks.assertions_of(chosen_agent(request, slug)))
 
     @extend_schema(request=AssertionsInput, responses=AssertionsOutput)
     def put(self, request: Request, slug: str) -> Response:
         """Replace the stored assertions."""
         agent = chosen_agent(request, slug)
         assertion_values = AssertionsInput.parse(request.data)["assertions"]
-        return self._answer(mocks.set_assertions(agent, actor=person(request), documents=assertion_values))
+        return self._respond(mocks.set_assertions(agent, actor=person(request), documents=assertion_values))
 
-    def _answer(self, assertions: Sequence[Assertion]) -> Response:
+    def _respond(self, assertions: Sequence[Assertion]) -> Response:
         return Response(AssertionsOutput({"assertions": msgspec.to_builtins(assertions)}).data)
 
 

@@ -272,7 +272,7 @@ class WebhookDetail(OneWebhook):
     serializer_class = WebhookOutput
 
     def get(self, request: Request, pk: Any) -> Response:
-        return _answer(self.find_webhook(pk))
+        return _respond(self.find_webhook(pk))
 
     @extend_schema(parameters=[IF_MATCH], request=WebhookChange)
     def patch(self, request: Request, pk: Any) -> Response:
@@ -286,7 +286,7 @@ class WebhookDetail(OneWebhook):
         )
         if is_paused is not None:
             (webhooks.pause if is_paused else webhooks.resume)(row, actor=actor)
-        return _answer(self.find_webhook(pk))
+        return _respond(self.find_webhook(pk))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
@@ -331,7 +331,7 @@ class DeliveryList(ListAPIView[Delivery]):
         return Delivery.objects.filter(webhook=row).select_related("notice")
 
 
-def _answer(row: Webhook) -> Response:
+def _respond(row: Webhook) -> Response:
     return Response(WebhookOutput(row).data, headers=etag_of(webhooks.facts(row)))
 
 

@@ -281,7 +281,7 @@ class PinDetail(GenericAPIView[Pin]):
     serializer_class = PinOutput
 
     def get(self, request: Request, slug: str, pk: int) -> Response:
-        return _answer(get_object_or_404(pins_at(request, slug), pk=pk))
+        return _respond(get_object_or_404(pins_at(request, slug), pk=pk))
 
     @extend_schema(parameters=[IF_MATCH], request=PinChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
@@ -308,7 +308,7 @@ class PinDetail(GenericAPIView[Pin]):
                 etag = edit_conflicts.ANY_STATE if version or ordinal or alias is not None else etag
                 configuration_name = changes["configuration"]
                 pins.set_configuration(pin, actor=actor, configuration=configuration_name, expected=etag)
-        return _answer(pins_at(request, slug).get(pk=pk))
+        return _respond(pins_at(request, slug).get(pk=pk))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, pk: int) -> Response:
@@ -345,12 +345,12 @@ class PinAgent(GenericAPIView[Pin]):
             alias=values.get("alias"),
             expected=expected_state(request),
         )
-        return _answer(pins_at(request, target.slug).get(pk=moved.pk))
+        return _respond(pins_at(request, target.slug).get(pk=moved.pk))
 
 
 def _pin_request(values: dict[str, Any]) -> pins.PinRequest:
     return pins.PinRequest(**nest_retry_members(values))
 
 
-def _answer(pin: Pin) -> Response:
+def _respond(pin: Pin) -> Response:
     return Response(PinOutput(pin).data, headers=etag_of(pins.facts(pin)))

@@ -157,7 +157,7 @@ class ProcedureList(ListAPIView[Procedure]):
         agent = chosen_agent(request, slug)
         values = valid_data(NewProcedureInput(data=request.data))
         created = editing.create_procedure(agent, actor=person(request), **values)
-        return _answer(created, request, status=201)
+        return _respond(created, request, status=201)
 
 
 @extend_schema(tags=["procedures"])
@@ -166,14 +166,14 @@ class ProcedureDetail(GenericAPIView[Procedure]):
     serializer_class = ProcedureOutput
 
     def get(self, request: Request, slug: str, procedure: str) -> Response:
-        return _answer(chosen_procedure(request, slug, procedure), request)
+        return _respond(chosen_procedure(request, slug, procedure), request)
 
     @extend_schema(parameters=[IF_MATCH], request=ProcedureInput)
     def put(self, request: Request, slug: str, procedure: str) -> Response:
         row = chosen_procedure(request, slug, procedure)
         values = valid_data(ProcedureInput(data=request.data))
         saved = editing.save_procedure(row, actor=person(request), expected=expected_state(request), **values)
-        return _answer(saved, request)
+        return _respond(saved, request)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, procedure: str) -> Response:
@@ -220,7 +220,7 @@ class ProcedureRestore(GenericAPIView[Procedure]):
             actor=person(request),
             expected=expected_state(request),
         )
-        return _answer(row, request)
+        return _respond(row, request)
 
 
 @extend_schema(tags=["procedures"])
@@ -260,7 +260,7 @@ def _describe_procedure(row: Procedure, checked: CheckedProcedures) -> dict[str,
     }
 
 
-def _answer(row: Procedure, request: Request, status: int = 200) -> Response:
+def _respond(row: Procedure, request: Request, status: int = 200) -> Response:
     checked = checking.check_agent(row.agent, person(request))
     document = ProcedureOutput(_describe_procedure(row, checked)).data
     return Response(document, status=status, headers=etag_of(editing.facts(row)))

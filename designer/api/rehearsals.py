@@ -253,14 +253,14 @@ class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
 
     def get(self, request: Request, slug: str) -> Response:
         """The newest run."""
-        return Response(RehearsalRunOutput(_outcome(chosen_agent(request, slug))).data)
+        return Response(RehearsalRunOutput(_newest_outcome(chosen_agent(request, slug))).data)
 
     @extend_schema(request=None, responses={201: RehearsalRunOutput})
     def post(self, request: Request, slug: str) -> Response:
         """Run the tests now. An evaluation model runs in the background: see `status`."""
         agent = chosen_agent(request, slug)
         rehearsed.run(agent, actor=person(request))
-        return Response(RehearsalRunOutput(_outcome(agent)).data, status=201)
+        return Response(RehearsalRunOutput(_newest_outcome(agent)).data, status=201)
 
 
 @extend_schema(tags=["rehearsals"])
@@ -300,9 +300,9 @@ class ConfusablePairs(GenericAPIView[Agent]):
         """
         agent, query = chosen_agent(request, slug), request.query_params.dict()
         if not query.keys() & TWO.keys():
-            return self._answer(look_alikes.confusable_pairs(agent))
+            return self._respond(look_alikes.confusable_pairs(agent))
         values = valid_data(TellApartInput(data={name: query[name] for name in TWO if name in query}))
-        return self._answer([look_alikes.confusable_pair(agent, **values)])
+        return self._respond([look_alikes.confusable_pair(agent, **values)])
 
     @extend_schema(request=TellApartInput, responses=ConfusablePairListOutput)
     def post(self, request: Request, slug: str) -> Response:
@@ -312,9 +312,9 @@ class ConfusablePairs(GenericAPIView[Agent]):
         agent = chosen_agent(request, slug)
         values = valid_data(TellApartInput(data=request.data))
         look_alikes.add_contrast(agent, actor=person(request), **values)
-        return self._answer(look_alikes.confusable_pairs(agent))
+        return self._respond(look_alikes.confusable_pairs(agent))
 
-    def _answer(self, pairs: Sequence[ConfusablePair]) -> Response:
+    def _respond(self, pairs: Sequence[ConfusablePair]) -> Response:
         documents = [
             {
                 "tools": [
@@ -349,7 +349,7 @@ def _describe_sentences(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[st
     ]
 
 
-def _outcome(agent: Agent) -> dict[str, Any]:
+def _newest_outcome(agent: Agent) -> dict[str, Any]:
     outcome = runs.newest_outcome(plans.plan_of(agent))
     if outcome is None:
         raise runs.never_run()

@@ -127,7 +127,7 @@ class ReleaseAgentProcedures(ReleaseBytesView):
     def get(self, request: Request, slug: str, number: str, sub: str) -> HttpResponseBase:
         release = find_release(request, slug, number)
         procedures = publishing.part_of(release, "" if sub == slug else sub).procedures
-        receipts.record_read(key_of(request), release, surface=_surface(slug, sub), name=number)
+        receipts.record_read(key_of(request), release, surface=_surface_of(slug, sub), name=number)
         return self.answer(request, release.digest, lambda: msgspec.json.encode({"results": procedures}))
 
 
@@ -146,9 +146,9 @@ class ReleaseAgentProcedure(ReleaseBytesView):
         released = next((row for row in rows if row.slug == procedure), None)
         if released is None:
             raise Http404
-        receipts.record_read(key_of(request), release, surface=_surface(slug, sub), name=number)
+        receipts.record_read(key_of(request), release, surface=_surface_of(slug, sub), name=number)
         return self.answer(request, release.digest, released.text.encode, media_type=MARKDOWN)
 
 
-def _surface(slug: str, sub: str) -> str:
+def _surface_of(slug: str, sub: str) -> str:
     return "procedures" if sub == slug else f"{sub}/procedures"

@@ -30,7 +30,7 @@ class UseOutput(serializers.Serializer[Any]):
     )
 
 
-def _answer(use: vendor_usage.VendorUse) -> Response:
+def _respond(use: vendor_usage.VendorUse) -> Response:
     document = {
         "agents": [{"agent": row.slug, "name": row.name, "pins": count} for row, count in use.agents],
         "pins": use.pins,
@@ -50,7 +50,7 @@ class VendorUsage(GenericAPIView[Any]):
     @extend_schema(operation_id="vendors_use_retrieve", responses={200: UseOutput})
     def get(self, request: Request, slug: str) -> Response:
         vendor = get_object_or_404(Vendor.objects.live(), slug=slug)
-        return _answer(vendor_usage.use_of(vendor.endpoints.filter(removed_at=None)))
+        return _respond(vendor_usage.use_of(vendor.endpoints.filter(removed_at=None)))
 
 
 class EndpointUse(GenericAPIView[Any]):
@@ -61,4 +61,4 @@ class EndpointUse(GenericAPIView[Any]):
 
     @extend_schema(operation_id="endpoints_use_retrieve", responses={200: UseOutput})
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(vendor_usage.use_of([get_object_or_404(Endpoint.objects.live(), pk=pk)]))
+        return _respond(vendor_usage.use_of([get_object_or_404(Endpoint.objects.live(), pk=pk)]))

@@ -76,28 +76,28 @@ class TeamDetail(GenericAPIView[Team]):
     serializer_class = TeamOutput
 
     def get(self, request: Request, slug: str) -> Response:
-        return self._answer(request, slug)
+        return self._respond(request, slug)
 
     @extend_schema(parameters=[IF_MATCH], request=TeamChange)
     def patch(self, request: Request, slug: str) -> Response:
-        team = self._team(request, slug)
+        team = self._find_team(request, slug)
         values = valid_data(TeamChange(data=request.data))
         if "name" in values:
             name = values["name"]
             teams.rename_team(team, actor=person(request), name=name, expected=expected_state(request))
-        return self._answer(request, slug)
+        return self._respond(request, slug)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
         """Delete the team. The request is refused while agents belong to it."""
-        agents.remove_team(self._team(request, slug), actor=person(request))
+        agents.remove_team(self._find_team(request, slug), actor=person(request))
         return Response(status=204)
 
-    def _answer(self, request: Request, slug: str) -> Response:
-        team = self._team(request, slug)
+    def _respond(self, request: Request, slug: str) -> Response:
+        team = self._find_team(request, slug)
         return Response(TeamOutput(team).data, headers=etag_of(teams.facts(team)))
 
-    def _team(self, request: Request, slug: str) -> Team:
+    def _find_team(self, request: Request, slug: str) -> Team:
         return get_object_or_404(teams_of(person(request)), slug=slug)
 
 

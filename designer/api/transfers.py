@@ -88,13 +88,13 @@ class TransferDetail(GenericAPIView[Transfer]):
 
     @extend_schema(parameters=[CHILD])
     def get(self, request: Request, slug: str, child: str) -> Response:
-        return _answer(chosen_transfer(request, slug, child))
+        return _respond(chosen_transfer(request, slug, child))
 
     @extend_schema(parameters=[CHILD, IF_MATCH], request=TransferInput)
     def put(self, request: Request, slug: str, child: str) -> Response:
         row = chosen_transfer(request, slug, child)
         values = valid_data(TransferInput(data=request.data))
-        return _answer(
+        return _respond(
             transfers.word_transfer(row, actor=person(request), expected=expected_state(request), **values)
         )
 
@@ -105,5 +105,5 @@ class TransferDetail(GenericAPIView[Transfer]):
         return Response(status=204)
 
 
-def _answer(row: Transfer) -> Response:
+def _respond(row: Transfer) -> Response:
     return Response(TransferOutput(row).data, headers=etag_of(transfers.facts(row)))

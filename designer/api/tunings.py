@@ -23,14 +23,14 @@ from people.permissions import person
 TAKES = [("ours", "Ours stays"), ("theirs", "The vendor's now"), ("merged", "Both, merged")]
 
 
-def _words(help_text: str = "") -> serializers.CharField:
+def _text_field(help_text: str = "") -> serializers.CharField:
     return serializers.CharField(
         required=False, trim_whitespace=False, max_length=tunings.MAX_DESCRIPTION_LENGTH, help_text=help_text
     )
 
 
 class ValueTuning(Input):
-    description = _words()
+    description = _text_field()
     hidden = serializers.BooleanField(
         required=False, help_text="True if the model does not see the value and must not send it."
     )
@@ -42,7 +42,7 @@ class ParameterTuning(Input):
         max_length=model_names.MAX_LENGTH,
         help_text="The model's name for it; the vendor is sent the vendor's name.",
     )
-    description = _words()
+    description = _text_field()
     hidden = serializers.BooleanField(required=False)
     preset = serializers.JSONField(
         required=False,
@@ -54,7 +54,7 @@ class ParameterTuning(Input):
 
 
 class OutputTuning(Input):
-    description = _words()
+    description = _text_field()
     hidden = serializers.BooleanField(required=False, help_text="True if calls do not return the output.")
 
 
@@ -188,7 +188,7 @@ class TuningDetail(GenericAPIView[Tuning]):
 
     def get(self, request: Request, **named: Any) -> Response:
         target = target_of(self)
-        return _answer(tunings.tuning_of(target), target)
+        return _respond(tunings.tuning_of(target), target)
 
     @extend_schema(parameters=[IF_MATCH], request=TuningInput)
     def put(self, request: Request, **named: Any) -> Response:
@@ -240,10 +240,10 @@ def _change_tuning(
     serializer.is_valid(raise_exception=True)
     values = serializer.validated_data
     tuning = change(target, actor=person(view.request), expected=expected_state(view.request), **values)
-    return _answer(tuning, target)
+    return _respond(tuning, target)
 
 
-def _answer(tuning: Tuning | None, target: Pin | Tool) -> Response:
+def _respond(tuning: Tuning | None, target: Pin | Tool) -> Response:
     version = target.version if isinstance(target, Pin) else target.current
     signature = version.decoded() if version and tuning else None
     document = tunings.masked_facts(target, tunings.facts(tuning)) | {

@@ -121,7 +121,7 @@ class UpgradeList(ListAPIView[Pin]):
     def list(self, request: Request, slug: str) -> Response:
         page = self.paginate_queryset(self.get_queryset())
         rows = upgrades.to_current(page or ())
-        return self.get_paginated_response([_row(upgrade, slug) for upgrade in rows])
+        return self.get_paginated_response([_upgrade_row(upgrade, slug) for upgrade in rows])
 
     @extend_schema(request=UpgradeMovesInput, responses=UpgradeMovesOutput)
     def post(self, request: Request, slug: str) -> Response:
@@ -138,7 +138,7 @@ class UpgradeList(ListAPIView[Pin]):
             is_dry=values["dry_run"],
         )
         results = [
-            _row(row.upgrade, slug)
+            _upgrade_row(row.upgrade, slug)
             | {"new_name": row.name, "moved": row.error is None}
             | {"error": NotPinnedOutput(row.error).data if row.error else None}
             for row in moves
@@ -166,7 +166,7 @@ class PinMove(GenericAPIView[Pin]):
         values = valid_data(VersionQuery(data=request.query_params.dict()))
         pin = get_object_or_404(pinned_items([chosen_agent(request, slug)]), pk=pk)
         upgrade = upgrades.upgrade_to(pin, find_version(pin.tool, **values))
-        return Response(_row(upgrade, slug) | comparison_document(upgrade.comparison))
+        return Response(_upgrade_row(upgrade, slug) | comparison_document(upgrade.comparison))
 
 
 class ToolImpactQuery(serializers.Serializer[Any]):
@@ -214,7 +214,8 @@ class ToolImpact(GenericAPIView[Tool]):
         version = find_version(tool, version=values.get("to", ""), ordinal=values.get("to_ordinal"))
         rows = upgrades.upgrades_of_tool(tool, version, person(request))
         results = [
-            _row(row, row.pin.agent.slug) | {"agent": row.pin.agent.slug, "agent_name": row.pin.agent.name}
+            _upgrade_row(row, row.pin.agent.slug)
+            | {"agent": row.pin.agent.slug, "agent_name": row.pin.agent.name}
             for row in rows[:MAX_AGENTS]
         ]
         return Response(
@@ -232,7 +233,7 @@ class ToolImpact(GenericAPIView[Tool]):
         )
 
 
-def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
+def _upgrade_row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
     return {
         "pin": upgrade.pin.pk,
         "name": upgrade.pin.name,
@@ -247,15 +248,18 @@ def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
         "is_safe": upgrade.is_safe,
         "refusal": upgrade.refusal,
         "impact": [
-            *(_impact(agent, sentence) for sentence in upgrade.breaking),
+            *(_impact_row(agent, sentence) for sentence in upgrade.breaking),
             *(
-                _impact(agent, change.sentence, breaks=False)
+                _impact_row(agent, change.sentence, breaks=False)
                 for change in upgrade.comparison.changes
                 if change.ends_confirmation
             ),
-            *(_impact(agent, lost_words.message, refuses=lost_words.refuses) for lost_words in upgrade.lost),
             *(
-                _impact(agent, line.message, breaks=line.breaks)
+                _impact_row(agent, lost_words.message, refuses=lost_words.refuses)
+                for lost_words in upgrade.lost
+            ),
+            *(
+                _impact_row(agent, line.message, breaks=line.breaks)
                 | {"procedure": line.procedure.slug, "line": line.line}
                 for line in upgrade.lines
             ),
@@ -263,6 +267,6 @@ def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
     }
 
 
-def _impact(agent: str, message: str, *, breaks: bool = True, refuses: bool = False) -> dict[str, Any]:
+def _impact_row(agent: str, message: str, *, breaks: bool = True, refuses: bool = False) -> dict[str, Any]:
     where = {"agent": agent, "procedure": None, "line": None}
     return where | {"message": message, "breaks": breaks, "refuses_publishing": refuses}

@@ -113,7 +113,7 @@ def bindings_by_environment(
     rows = rows.select_related("activity__current", "activity_version")
     bindings = {(row.environment_id, row.tool_id): row for row in rows}
     bound = {row.bound_version.pk for row in rows if row.bound_version}
-    version_by_id = _versions(bound | {row.version for row in resolutions.values() if row.version})
+    version_by_id = _read_versions(bound | {row.version for row in resolutions.values() if row.version})
     result: dict[int, list[BoundTool]] = {place.pk: [] for place in environment_rows}
     for place in environment_rows:
         for pin, subject in zip(pins, subjects, strict=True):
@@ -128,7 +128,7 @@ def unbound_in(agent: Agent, pins: Sequence[Pin]) -> list[BoundTool]:
     """Return the activities that run for these tools where they have no binding."""
     subjects = [Subject.of_pin(pin) for pin in pins]
     resolutions = resolve_all(None, subjects, agent=agent.pk)
-    version_by_id = _versions({row.version for row in resolutions.values() if row.version})
+    version_by_id = _read_versions({row.version for row in resolutions.values() if row.version})
     rows = (resolutions[subject] for subject in subjects)
     return [
         BoundTool(pin, None, resolution, None, version_by_id.get(resolution.version or 0))
@@ -136,7 +136,7 @@ def unbound_in(agent: Agent, pins: Sequence[Pin]) -> list[BoundTool]:
     ]
 
 
-def _versions(keys: Iterable[int]) -> dict[int, ActivityVersion]:
+def _read_versions(keys: Iterable[int]) -> dict[int, ActivityVersion]:
     version_ids = list(keys)
     rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
     return rows.in_bulk(version_ids) if version_ids else {}
@@ -197,7 +197,7 @@ def resolve_all(
     unique_subjects = list(dict.fromkeys(subjects))
     # A removed environment has no bindings and must not be treated like one without bindings.
     relevant = [subject for subject in unique_subjects if place or subject.is_own]
-    facts = _facts([place.pk] if place else [0], relevant, agent) if relevant else {}
+    facts = _read_facts([place.pk] if place else [0], relevant, agent) if relevant else {}
     pk = place.pk if place else 0
     return {
         subject: resolve_facts(facts[pk, subject]) if (pk, subject) in facts else VENDOR
@@ -209,10 +209,10 @@ def resolve_in_environments(
     places: Sequence[int], subjects: Sequence[Subject], *, agent: int = 0
 ) -> Mapping[tuple[int, Subject], Resolution]:
     """Resolve the activities in several environments by their ids; 0 means no environment."""
-    return {key: resolve_facts(facts) for key, facts in _facts(places, subjects, agent).items()}
+    return {key: resolve_facts(facts) for key, facts in _read_facts(places, subjects, agent).items()}
 
 
-def _facts(
+def _read_facts(
     places: Sequence[int], subjects: Sequence[Subject], agent: int
 ) -> dict[tuple[int, Subject], Facts]:
     rows = run_prepared(

@@ -85,8 +85,8 @@ def write_tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     # The vendor's version number; if it has none, the catalog's.
     is_numbered = label.isascii() and label.isdigit() and int(label) > 0
     is_transfer = signature.kind == transfers.KIND
-    inputs = _inputs(signature)
-    outputs = [_parameter(output.parameter, output.parameter.name) for output in signature.outputs]
+    inputs = _write_inputs(signature)
+    outputs = [_write_parameter(output.parameter, output.parameter.name) for output in signature.outputs]
     if not outputs:
         outputs = [_NO_OUTPUT_OF_TRANSFER if is_transfer else document.NO_OUTPUT]
     return document.compose(
@@ -121,7 +121,7 @@ def wire(tool: Effective) -> Wire:
 
 def accepted(tool: Effective) -> dict[str, Any]:
     """Return the JSON Schema of `input_parameters`."""
-    listed_parameters = _inputs(with_listed_members(tool))
+    listed_parameters = _write_inputs(with_listed_members(tool))
     return {
         "type": "object",
         "properties": {parameter.name: schema.of_parameter(parameter) for parameter in listed_parameters},
@@ -129,14 +129,14 @@ def accepted(tool: Effective) -> dict[str, Any]:
     } | ({"additionalProperties": False} if tool.schema_rest is None else {})
 
 
-def _inputs(tool: Effective) -> list[Parameter]:
+def _write_inputs(tool: Effective) -> list[Parameter]:
     return [
-        _parameter(visible.parameter, visible.shown_name, required=visible.is_required, is_input=True)
+        _write_parameter(visible.parameter, visible.shown_name, required=visible.is_required, is_input=True)
         for visible in tool.inputs
     ]
 
 
-def _parameter(
+def _write_parameter(
     parameter: Parameter, name: str, *, required: bool = False, is_input: bool = False
 ) -> Parameter:
     """Return the parameter with only what the drafts have a member for."""

@@ -63,19 +63,19 @@ _written: SchemaCache[tuple[Any, ...]] = SchemaCache(size=50)
 def write(tool: Effective, contract: Contract) -> WrittenInputs:
     """Write the inputs as an object that the target accepts, as far as that is possible."""
     reserved = contract.rule("reserved_name")
-    shown_tool = _renamed(tool, reserved.prefix) if reserved else tool
+    shown_tool = _rename_reserved(tool, reserved.prefix) if reserved else tool
 
     def write_once() -> tuple[dict[str, Any], tuple[Any, ...]]:
-        written = _write(shown_tool, contract)
+        written = _write_inputs(shown_tool, contract)
         return written.schema, written[2:]
 
     if is_plain(tool):
-        return _write(shown_tool, contract)
+        return _write_inputs(shown_tool, contract)
     input_schema, others = _written.get((digest_once(tool), digest(contract)), write_once)
     return WrittenInputs(shown_tool, input_schema, *others)
 
 
-def _write(tool: Effective, contract: Contract) -> WrittenInputs:
+def _write_inputs(tool: Effective, contract: Contract) -> WrittenInputs:
     input_schema, below, is_cut, keywords = schema.of_inputs(tool), "", False, frozenset[str]()
     if not is_plain(tool):
         if contract.refuses_references or contract.keywords_at_top() & set(subschemas.REFERENCES):
@@ -218,7 +218,7 @@ def shows_outputs(names: Wire, tool: Effective) -> Wire:
     return structs.replace(names, whole_output=below)
 
 
-def _renamed(tool: Effective, reserved: str) -> Effective:
+def _rename_reserved(tool: Effective, reserved: str) -> Effective:
     # The new names differ from those of all other inputs in all formats.
     used_names = {
         name.lower() for name in (*tool.vendor_input_names, *(visible.alias for visible in tool.inputs))

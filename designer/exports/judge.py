@@ -98,13 +98,13 @@ def why_too_large(schema: Mapping[str, Any], subset: Subset) -> str:
 Finder = Callable[[Mapping[str, Any], Rule], Iterator[str]]
 
 
-def _finder(find: Callable[[Any], Iterable[object]], breach: str) -> Finder:
+def _build_finder(find: Callable[[Any], Iterable[object]], breach: str) -> Finder:
     """Return a finder that states the breach if `find` returns anything for the schema."""
     return lambda schema, rule: (breach for _ in islice(find(schema), 1))
 
 
 def _finder_at_any_level(breaks: Callable[[Any], bool], breach: str) -> Finder:
-    return _finder(lambda schema: filter(breaks, subschemas.walk(schema)), breach)
+    return _build_finder(lambda schema: filter(breaks, subschemas.walk(schema)), breach)
 
 
 def _keywords_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
@@ -153,12 +153,12 @@ _MARKS: dict[str, tuple[bytes, ...]] = {
 }
 _FINDERS: dict[str, Finder] = {
     "keyword_at_top": _keywords_at_top,
-    "reference": _finder(subschemas.references, "has references in its schema"),
-    "reference_to_nothing": _finder(loops.dangling_references, "has a reference that leads to nothing"),
-    "endless_reference": _finder(
+    "reference": _build_finder(subschemas.references, "has references in its schema"),
+    "reference_to_nothing": _build_finder(loops.dangling_references, "has a reference that leads to nothing"),
+    "endless_reference": _build_finder(
         loops.endless_references, "has a reference that leads back to itself and to nothing else"
     ),
-    "required_recursion": _finder(
+    "required_recursion": _build_finder(
         loops.required_recursions, "has a schema that holds itself without an optional property between"
     ),
     "keywords_beside_reference": _finder_at_any_level(

@@ -32,7 +32,7 @@ def write(release: ReleaseDocument) -> object:
     # Clients must not cache the list, because the live release can change at any time.
     return {
         "resultType": "complete",
-        "tools": [_tool(tool.signature, wire(tool.signature)) for tool in release.tools],
+        "tools": [_write_tool(tool.signature, wire(tool.signature)) for tool in release.tools],
         "ttlMs": 0,
         "cacheScope": "private",
     }
@@ -43,10 +43,10 @@ def with_its_output(tool: Effective) -> dict[str, Any]:
     names = wire(tool)
     outputs = {} if output_of_all(tool) else names.outputs
     names = structs.replace(names, outputs=outputs, whole_output="")
-    return {**_tool(tool, names), "outputSchema": schema.of_outputs(tool)}
+    return {**_write_tool(tool, names), "outputSchema": schema.of_outputs(tool)}
 
 
-def _tool(tool: Effective, names: Wire) -> dict[str, Any]:
+def _write_tool(tool: Effective, names: Wire) -> dict[str, Any]:
     tool_document: dict[str, Any] = {
         "name": tool.name,
         "inputSchema": inputs.write_as_the_vendor_does(tool, CONTRACT).schema,

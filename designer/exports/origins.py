@@ -69,23 +69,23 @@ class _Region:
         yield Span(self.around, '"')
         end = 0
         for start, stop, origin in matches:
-            yield Span(glue, _inside(text[end:start]))
-            yield Span(origin, _inside(text[start:stop]))
+            yield Span(glue, _encode_inside(text[end:start]))
+            yield Span(origin, _encode_inside(text[start:stop]))
             end = stop
-        yield Span(glue, _inside(text[end:]))
+        yield Span(glue, _encode_inside(text[end:]))
         yield Span(self.around, '"')
 
 
 def spans(own: object, places: ToolPaths, wire: Wire, tool_texts: OriginTexts) -> list[Span]:
     """Return the exported tool in pieces, each with its origin. Together they are equal to the exported
     bytes."""
-    regions = dict(_regions(own, places, wire, tool_texts))
-    pieces = _walk(own, (), _Region(names={tool_texts.tool.name: tool_texts.name}), regions)
+    regions = dict(_list_regions(own, places, wire, tool_texts))
+    pieces = _split_spans(own, (), _Region(names={tool_texts.tool.name: tool_texts.name}), regions)
     merged = groupby((span for span in pieces if span.text), key=lambda span: span.origin)
     return [Span(origin, "".join(span.text for span in group)) for origin, group in merged]
 
 
-def _regions(
+def _list_regions(
     own: object, places: ToolPaths, wire: Wire, tool_texts: OriginTexts
 ) -> Iterator[tuple[Path, _Region]]:
     tool, whose = tool_texts.tool, tool_texts.whose
@@ -170,19 +170,21 @@ def _of_parameter(
     )
 
 
-def _walk(value: object, path: Path, region: _Region, regions: Mapping[Path, _Region]) -> Iterator[Span]:
+def _split_spans(
+    value: object, path: Path, region: _Region, regions: Mapping[Path, _Region]
+) -> Iterator[Span]:
     region = regions.get(path, region)
     if isinstance(value, dict):
         for number, (key, inside) in enumerate(value.items()):
             yield Span(region.around, "," if number else "{")
             yield Span(region.names.get(key, region.around), msgspec.json.encode(key).decode())
             yield Span(region.around, ":")
-            yield from _walk(inside, (*path, key), region, regions)
+            yield from _split_spans(inside, (*path, key), region, regions)
         yield Span(region.around, "}" if value else "{}")
     elif isinstance(value, list | tuple):
         for number, inside in enumerate(value):
             yield Span(region.around, "," if number else "[")
-            yield from _walk(inside, (*path, str(number)), region, regions)
+            yield from _split_spans(inside, (*path, str(number)), region, regions)
         yield Span(region.around, "]" if value else "[]")
     elif isinstance(value, str):
         yield from region.spans_of(value)
@@ -190,6 +192,6 @@ def _walk(value: object, path: Path, region: _Region, regions: Mapping[Path, _Re
         yield Span(region.values, msgspec.json.encode(value).decode())
 
 
-def _inside(text: str) -> str:
+def _encode_inside(text: str) -> str:
     # JSON escapes character by character, so the parts of a string are written one by one.
     return msgspec.json.encode(text).decode()[1:-1]

@@ -45,25 +45,25 @@ def tools_in(document: object, places: ToolPaths) -> list[Any]:
 
 def parts(tool: object, places: ToolPaths, wire: Wire) -> list[ToolPart]:
     """Return the parts of an exported tool. Their tokens add up to those of the tool."""
-    sizes: list[tuple[Kind, str, int]] = [("name", "", _size(value_at(tool, places.name)))]
+    sizes: list[tuple[Kind, str, int]] = [("name", "", _json_size(value_at(tool, places.name)))]
     if (description := value_at(tool, places.description)) is not None:
-        sizes.append(("description", "", _size(description)))
+        sizes.append(("description", "", _json_size(description)))
     exported_inputs = value_at(tool, places.inputs)
     if isinstance(exported_inputs, list):
-        sizes += [("input", parameter["name"], _size(parameter)) for parameter in exported_inputs]
+        sizes += [("input", parameter["name"], _json_size(parameter)) for parameter in exported_inputs]
     else:
         properties = spelling.properties_of(exported_inputs)
         if wire.whole and wire.whole not in wire.inputs:
             # All inputs went below one that the vendor does not know.
             properties = spelling.properties_of(properties.get(wire.whole))
         sizes += [
-            ("input", name, _size(name) + 1 + _size(schema))
+            ("input", name, _json_size(name) + 1 + _json_size(schema))
             for name, schema in properties.items()
             if name in wire.inputs
         ]
     if places.outputs is not None and (outputs := value_at(tool, places.outputs)) is not None:
-        sizes.append(("outputs", "", _size(outputs)))
-    sizes.append(("rest", "", _size(tool) - sum(size for _, _, size in sizes)))
+        sizes.append(("outputs", "", _json_size(outputs)))
+    sizes.append(("rest", "", _json_size(tool) - sum(size for _, _, size in sizes)))
     parts_of_tool, size_before = [], 0
     for kind, name, size in sizes:
         # Rounded up at each end, as the whole is, so that no part is lost between two.
@@ -74,7 +74,7 @@ def parts(tool: object, places: ToolPaths, wire: Wire) -> list[ToolPart]:
     return parts_of_tool
 
 
-def _size(value: object) -> int:
+def _json_size(value: object) -> int:
     return len(msgspec.json.encode(value))
 
 

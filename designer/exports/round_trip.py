@@ -84,13 +84,13 @@ class SampleSeries:
             number = ALL_TRIES.index(attempt)
             with self._lock:
                 while len(self._results) <= number:
-                    self._results.append(self._generate(ready, *ALL_TRIES[len(self._results)]))
+                    self._results.append(self._generate_value(ready, *ALL_TRIES[len(self._results)]))
             if not (result := self._results[number]):
                 # Another try would take as long and fail as well.
                 return
             yield result[0]
 
-    def _generate(self, ready: CompiledSchema, seed: int, fullness: float) -> tuple[Any, ...] | None:
+    def _generate_value(self, ready: CompiledSchema, seed: int, fullness: float) -> tuple[Any, ...] | None:
         try:
             if self._generator is None:
                 return None

@@ -41,7 +41,7 @@ def of_inputs(tool: Effective) -> dict[str, Any]:
     """Return the schema of the object that a model writes: aliases as keys, without hidden inputs. It
     always has `properties`."""
     if single_input := whole_input(tool):
-        return _wrapped(single_input)
+        return _wrap_input(single_input)
     schema = {"type": "object", "properties": {}} | as_the_vendor_does(tool)
     # Some targets refuse an empty list.
     is_empty = spelling.states_empty(schema, "required")
@@ -65,7 +65,7 @@ def of_listed_inputs(tool: Effective) -> dict[str, Any]:
 def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
     """Return the input schema as close to the vendor's as a target allows that requires any object."""
     if single_input := whole_input(tool):
-        return _as_it_is(single_input) or _wrapped(single_input)
+        return _as_it_is(single_input) or _wrap_input(single_input)
     other_keywords = tool.schema_rest
     names = {visible.parameter.name: visible.alias for visible in tool.inputs}
     hidden = {hidden.parameter.name: hidden.parameter for hidden in tool.hidden}
@@ -73,7 +73,7 @@ def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"}
     if tool.inputs or other_keywords is None or spelling.states_empty(other_keywords, "properties"):
         schema["properties"] = {visible.alias: of_input(visible) for visible in tool.inputs}
-    schema |= _required(other_keywords or {}, required, {*names, *hidden}, names)
+    schema |= _order_required(other_keywords or {}, required, {*names, *hidden}, names)
     if other_keywords is None:
         return schema | {"additionalProperties": False}
     return _follow_moved_properties(schema | kept_rest(tool), names, hidden)
@@ -108,7 +108,7 @@ def of_outputs(tool: Effective) -> dict[str, Any]:
     if properties or spelling.states_empty(other_keywords, "properties"):
         schema["properties"] = properties
     declared = {*names, *hidden}
-    schema |= _required(other_keywords, required, declared, names) | _rules(
+    schema |= _order_required(other_keywords, required, declared, names) | _remaining_rules(
         other_keywords, is_renamed=is_renamed
     )
     return _follow_moved_properties(schema, names, hidden)
@@ -137,7 +137,7 @@ def below(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     def lead(parts: tuple[str, ...]) -> tuple[str, ...]:
         return parts if parts[:1] in (("$defs",), ("definitions",)) else ("properties", name, *parts)
 
-    return _relocated({"type": "object", "properties": {name: inside}, **outside}, lead)
+    return _relocate_references({"type": "object", "properties": {name: inside}, **outside}, lead)
 
 
 def kept_rest(tool: Effective) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def kept_rest(tool: Effective) -> dict[str, Any]:
     itself allows other names, the object stays open.
     """
     other_keywords = tool.schema_rest or {}
-    exported = _remove_nullable(_rules(other_keywords, is_renamed=_is_renamed(tool)))
+    exported = _remove_nullable(_remaining_rules(other_keywords, is_renamed=_is_renamed(tool)))
     return (
         exported | {"additionalProperties": False}
         if tool.hidden and not _OPENING & other_keywords.keys()
@@ -218,7 +218,7 @@ def _is_renamed(tool: Effective) -> bool:
     return bool(tool.hidden) or any(visible.alias != visible.parameter.name for visible in tool.inputs)
 
 
-def _rules(other_keywords: Mapping[str, Any], *, is_renamed: bool) -> dict[str, Any]:
+def _remaining_rules(other_keywords: Mapping[str, Any], *, is_renamed: bool) -> dict[str, Any]:
     return {
         keyword: value
         for keyword, value in other_keywords.items()
@@ -226,7 +226,7 @@ def _rules(other_keywords: Mapping[str, Any], *, is_renamed: bool) -> dict[str, 
     }
 
 
-def _required(
+def _order_required(
     other_keywords: Mapping[str, Any], required: list[str], declared: set[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
     # In the vendor's own order, with the names that are required of no property.
@@ -243,7 +243,7 @@ def _as_it_is(visible: EffectiveInput) -> dict[str, Any] | None:
     return schema if is_fit else None
 
 
-def _wrapped(visible: EffectiveInput) -> dict[str, Any]:
+def _wrap_input(visible: EffectiveInput) -> dict[str, Any]:
     # Every target requires an object, so the input that contains all inputs becomes its only property.
     required = {"required": [visible.alias]} if visible.is_required else {}
     return below(visible.alias, of_input(visible)) | required | {"additionalProperties": False}
@@ -270,16 +270,18 @@ def _follow_moved_properties(
 
     if not hidden and all(name == alias for name, alias in names.items()):
         return schema
-    schema = _relocated(schema, lead)
+    schema = _relocate_references(schema, lead)
     while missing := [
         name for name in hidden if name in moved and f"hidden {name}" not in spelling.definitions_of(schema)
     ]:
-        definitions = {f"hidden {name}": _relocated(of_parameter(hidden[name]), lead) for name in missing}
+        definitions = {
+            f"hidden {name}": _relocate_references(of_parameter(hidden[name]), lead) for name in missing
+        }
         schema = {**schema, "$defs": {**spelling.definitions_of(schema), **definitions}}
     return schema
 
 
-def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
+def _relocate_references(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
     """Return the schema with references that `lead` has changed. It is a copy if it has references."""
 
     def change(reference: str) -> str:

@@ -40,7 +40,7 @@ def write(release: ReleaseDocument) -> bytes:
         while name in files:
             number += 1
             name = f"{stem}-{number}"
-        files[name] = _skill(name, procedure, tools)
+        files[name] = _write_skill(name, procedure, tools)
     packed = io.BytesIO()
     # Not compressed: compressors differ by their versions, and an export is the same bytes everywhere.
     with zipfile.ZipFile(packed, "w") as archive:
@@ -52,7 +52,7 @@ def write(release: ReleaseDocument) -> bytes:
     return packed.getvalue()
 
 
-def _skill(skill_name: str, procedure: ReleasedProcedure, tools: Mapping[str, ReleasedTool]) -> str:
+def _write_skill(skill_name: str, procedure: ReleasedProcedure, tools: Mapping[str, ReleasedTool]) -> str:
     matter = yaml.safe_dump(
         {"name": skill_name, "description": description(procedure)},
         allow_unicode=True,
@@ -60,13 +60,13 @@ def _skill(skill_name: str, procedure: ReleasedProcedure, tools: Mapping[str, Re
         # No line is folded: some readers of front matter take one line for each member.
         width=10 * MAX_DESCRIPTION,
     )
-    text = f"---\n{matter}---\n\n# {_line(procedure.title)}\n\n{procedure.text.strip()}\n"
+    text = f"---\n{matter}---\n\n# {_on_one_line(procedure.title)}\n\n{procedure.text.strip()}\n"
     references = {reference.name: reference.kind for reference in procedure.references if reference.name}
     lines = []
     for name, kind in sorted(references.items()):
         if name in tools:
             # On one line, where a vendor's words can begin no section of their own.
-            lines.append(f"- `{name}`: {_line(tools[name].signature.description)}".rstrip(": "))
+            lines.append(f"- `{name}`: {_on_one_line(tools[name].signature.description)}".rstrip(": "))
         elif kind == "agent":
             lines.append(f"- `{name}`: hands over to another agent")
     return text + ("\n## Tools\n\n" + "\n".join(lines) + "\n" if lines else "")
@@ -85,25 +85,27 @@ def description(procedure: ReleasedProcedure) -> str:
             paragraphs.setdefault(heading, []).append(line.strip())
         else:
             is_over = heading in paragraphs
-    sections = {heading: _line(" ".join(lines)) for heading, lines in paragraphs.items()}
+    sections = {heading: _on_one_line(" ".join(lines)) for heading, lines in paragraphs.items()}
     goal = sections.get(_GOAL, "") or next((paragraph for paragraph in sections.values() if paragraph), "")
     when = sections.get(_WHEN, "")
-    sentences = [_sentence(procedure.title), _sentence(goal)]
+    sentences = [_end_sentence(procedure.title), _end_sentence(goal)]
     if when and when != goal:
-        sentences.append(f"When to use it: {_sentence(when)}")
+        sentences.append(f"When to use it: {_end_sentence(when)}")
     # Some readers of skills refuse what looks like a tag.
-    line = _line(re.sub("[<>]", " ", " ".join(filter(None, sentences)))) or _line(procedure.slug)
+    line = _on_one_line(re.sub("[<>]", " ", " ".join(filter(None, sentences)))) or _on_one_line(
+        procedure.slug
+    )
     if len(line) <= MAX_DESCRIPTION:
         return line
     return line[: MAX_DESCRIPTION - 1].rsplit(" ", 1)[0].rstrip() + "…"
 
 
-def _sentence(text: str) -> str:
-    line = _line(text)
+def _end_sentence(text: str) -> str:
+    line = _on_one_line(text)
     return f"{line}." if line and line[-1].isalnum() else line
 
 
-def _line(text: str) -> str:
+def _on_one_line(text: str) -> str:
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 

@@ -99,7 +99,7 @@ def arguments_for_the_vendor(
         arguments = {name: value for name, value in arguments.items() if name not in wires[0].beside}
     if only_input and _is_in_place(wires, arguments):
         return {only_input.parameter.name: dict(arguments)}
-    inner = arguments if only_input else _unwrap(wires, arguments)
+    inner = arguments if only_input else _unwrap_arguments(wires, arguments)
     vendor_names, hidden_names = _vendor_names(wires), {hidden.parameter.name for hidden in tool.hidden}
     is_closed = (
         bool(hidden_names)
@@ -140,7 +140,7 @@ def faults_for_the_caller(
     alias_by_name = {vendor_name: alias for alias, vendor_name in reversed(vendor_names.items())}
     if only_input and _is_in_place(wires, arguments):
         alias_by_name[only_input.parameter.name] = TOGETHER
-    elif not only_input and (inner := _unwrap(wires, arguments, is_checked=False)) is not arguments:
+    elif not only_input and (inner := _unwrap_arguments(wires, arguments, is_checked=False)) is not arguments:
         (prefix,) = arguments
         arguments = inner
     alias_by_name |= {vendor_names[name]: name for name in arguments if name in vendor_names}
@@ -222,7 +222,7 @@ def _is_in_place(wires: Sequence[Wire], arguments: Mapping[str, Any]) -> bool:
     return any(not wire.whole for wire in wires) and not any(wire.whole in arguments for wire in wires)
 
 
-def _unwrap(
+def _unwrap_arguments(
     wires: Sequence[Wire], arguments: Mapping[str, Any], *, is_checked: bool = True
 ) -> Mapping[str, Any]:
     """Return the inputs, where a format puts them all below one property that the vendor does not have."""

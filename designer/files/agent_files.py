@@ -370,7 +370,7 @@ class _Import:
         """Return the vendors with one of these addresses, all of them if several share it."""
         vendors: dict[int, Vendor] = {}
         for vendor_entry in vendor_entries:
-            urls = [spelling for url in vendor_entry.endpoints for spelling in _spellings(url)]
+            urls = [spelling for url in vendor_entry.endpoints for spelling in _spellings_of(url)]
             rows = (
                 Vendor.objects.live().filter(endpoints__url__in=urls, endpoints__removed_at=None).distinct()
             )
@@ -478,7 +478,7 @@ class _Import:
         """Return the vendor's tool. Raises DomainError if this installation lacks its endpoint or itself."""
         name, address = printable(entry.name, MAX_QUOTE_LENGTH), printable(entry.endpoint, 200)
         endpoints = Endpoint.objects.live().filter(
-            url__in=_spellings(entry.endpoint), protocol=entry.protocol
+            url__in=_spellings_of(entry.endpoint), protocol=entry.protocol
         )
         if not endpoints.exists():
             message = f"“{name}” is a tool at {address}, which no vendor here has."
@@ -495,6 +495,6 @@ class _Import:
         return candidates[0]
 
 
-def _spellings(url: str) -> list[str]:
+def _spellings_of(url: str) -> list[str]:
     # Vendors treat addresses with and without a trailing slash alike.
     return [url, f"{url}/", url.removesuffix("/")]

@@ -162,7 +162,7 @@ class WordsForm(OperationForm):
         initial = {name: self._field_value(path, effective[path]) for name, path in self.paths.items()}
         super().__init__(*args, initial={"version": version.ordinal, **initial}, **kwargs)
         for name, path in self.paths.items():
-            self.fields[name] = self._field(path, initial[name])
+            self.fields[name] = self._build_field(path, initial[name])
 
     def _named_paths(self) -> Iterator[tuple[str, Path]]:
         # A field's name consists of its kind and the input's index, because vendors' names may be anything.
@@ -173,12 +173,12 @@ class WordsForm(OperationForm):
         for index, parameter in self.inputs_page:
             for kind in ("description", "name", "hidden", "preset"):
                 path: Path = ("parameters", parameter.name, kind)
-                if self._fits(path):
+                if self._fits_field(path):
                     yield f"{kind}-{index}", path
         for index, output in self.outputs_page:
             for kind in ("description", "hidden"):
                 path = ("outputs", output.name, kind)
-                if self._fits(path):
+                if self._fits_field(path):
                     yield f"output-{kind}-{index}", path
         yield from self._paths_of_values()
 
@@ -198,14 +198,14 @@ class WordsForm(OperationForm):
         pages = (self.inputs_page, self.outputs_page)
         return {page.name: str(page.first) for page in pages if page.first > 1}
 
-    def _fits(self, path: Path) -> bool:
+    def _fits_field(self, path: Path) -> bool:
         return path[-1] != "description" or _count_bytes(self._effective_texts[path]) <= MAX_TEXT_BYTES
 
     def _count_text_bytes(self, parameter: Parameter, side: str) -> int:
         length = _count_bytes(self._effective_texts[side, parameter.name, "description"])
         return min(3 * length, 3 * MAX_TEXT_BYTES)
 
-    def _field(self, path: Path, current_value: Any) -> forms.Field:
+    def _build_field(self, path: Path, current_value: Any) -> forms.Field:
         kind, subject = path[-1], path[-2] if len(path) > 1 else ""
         if path[0] == "effects":
             label, yes, no = map(_, EFFECT_WORDS[kind])
@@ -371,7 +371,7 @@ class WordsForm(OperationForm):
             elif (text := entered.replace("\r\n", "\n")) != self._field_value(
                 path, self.inherited[path]
             ).replace("\r\n", "\n"):
-                value = _value(self.inputs[path[1]], text) if path[-1] == "preset" else text
+                value = _parse_value(self.inputs[path[1]], text) if path[-1] == "preset" else text
                 if value is not UNSET:
                     tuned[path] = value
         document: dict[str, Any] = msgspec.to_builtins(from_members(tuned))
@@ -444,7 +444,7 @@ def _count_value_bytes(value: AllowedValue) -> int:
     return VALUE_BYTES + 4 * _count_bytes(value.name) + 2 * _count_bytes(value.description)
 
 
-def _value(parameter: Parameter, entered_text: str) -> Any:
+def _parse_value(parameter: Parameter, entered_text: str) -> Any:
     # Converts the entered text to the input's type. A text that cannot be converted is refused by the rules.
     if not entered_text:
         return UNSET

@@ -44,7 +44,7 @@ def create(
     """Create a webhook. Return it with the secret that signs its deliveries, which is shown only once."""
     events = list(events)
     owner = None if actor.can_administer else actor
-    _check(owner, events, agents)
+    _check_options(owner, events, agents)
     webhook, secret = webhooks.create(
         actor=actor, name=name, url=url, events=events, owner=owner, is_narrowed=bool(agents)
     )
@@ -63,7 +63,7 @@ def update(
 ) -> Webhook:
     """Change the webhook as `webhooks.update` does. `agents` replaces its agents, None leaves them."""
     named_agents = agents_of(webhook) if agents is None else agents
-    _check(webhook.owner, changes.get("events", webhook.events), named_agents)
+    _check_options(webhook.owner, changes.get("events", webhook.events), named_agents)
     row = webhooks.update(webhook, actor=actor, expected=expected, **changes)
     if agents is not None:
         webhooks.narrow(row, is_narrowed=bool(agents))
@@ -71,7 +71,7 @@ def update(
     return row
 
 
-def _check(owner: User | None, events: Collection[str], agents: Collection[Agent]) -> None:
+def _check_options(owner: User | None, events: Collection[str], agents: Collection[Agent]) -> None:
     if len(agents) > MAX_AGENTS:
         raise invalid(agents=_("Choose at most {max_agents} agents.").format(max_agents=MAX_AGENTS))
     if owner and not agents:

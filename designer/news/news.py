@@ -60,7 +60,7 @@ def queue_behind_notices(tools: Collection[int]) -> None:
 
 
 def describe_release(subject: str) -> NotificationText | None:
-    release = _release(subject)
+    release = _find_release(subject)
     if release.agent.removed_at:
         return None
     channel_names = channels.by_release(channels.states(release.agent)).get(release.number, [])
@@ -89,7 +89,7 @@ def describe_release(subject: str) -> NotificationText | None:
 
 
 def describe_move(subject: str) -> NotificationText | None:
-    move = _move(subject)
+    move = _find_move(subject)
     agent = move.channel.agent
     if agent.removed_at:
         return None
@@ -127,7 +127,7 @@ def describe_behind(subject: str) -> NotificationText | None:
         return None
     pins = list(rows[:MAX_PINS])
     moves = ", ".join(
-        f"“{pin.name}” from {_version(pin.version)} to {_version(pin.tool.current)}"
+        f"“{pin.name}” from {_version_name(pin.version)} to {_version_name(pin.tool.current)}"
         for pin in pins[:MAX_NAMES]
     )
     more = f" And {count - MAX_NAMES:,} more." if count > MAX_NAMES else ""
@@ -139,8 +139,8 @@ def describe_behind(subject: str) -> NotificationText | None:
             {
                 "name": pin.name,
                 "tool": pin.tool_id,
-                "pinned": _version(pin.version),
-                "newest": _version(pin.tool.current),
+                "pinned": _version_name(pin.version),
+                "newest": _version_name(pin.tool.current),
             }
             for pin in pins
         ],
@@ -151,12 +151,12 @@ def describe_behind(subject: str) -> NotificationText | None:
 
 
 def release_readers(subject: str) -> QuerySet[User]:
-    release = _release(subject)
+    release = _find_release(subject)
     return following.followers(_tree_of(release.agent)).exclude(pk=release.created_by_id)
 
 
 def move_readers(subject: str) -> QuerySet[User]:
-    move = _move(subject)
+    move = _find_move(subject)
     return following.followers(_tree_of(move.channel.agent)).exclude(pk=move.moved_by_id)
 
 
@@ -173,11 +173,11 @@ def withdrawn_tool_readers(subject: str) -> QuerySet[User]:
 
 
 def release_webhooks(subject: str) -> Q:
-    return _webhooks_for(_tree_of(_release(subject).agent))
+    return _webhooks_for(_tree_of(_find_release(subject).agent))
 
 
 def move_webhooks(subject: str) -> Q:
-    return _webhooks_for(_tree_of(_move(subject).channel.agent))
+    return _webhooks_for(_tree_of(_find_move(subject).channel.agent))
 
 
 def behind_webhooks(subject: str) -> Q:
@@ -254,11 +254,11 @@ def _tree_of(agent: Agent) -> set[int]:
     return {agent.pk} | {row.pk for row in agents.with_all_below([agent])[agent.pk]}
 
 
-def _release(subject: str) -> Release:
+def _find_release(subject: str) -> Release:
     return Release.objects.select_related("agent", "created_by").defer("document").get(pk=subject)
 
 
-def _move(subject: str) -> ChannelMove:
+def _find_move(subject: str) -> ChannelMove:
     rows = ChannelMove.objects.select_related("channel__agent", "moved_by", "before", "release")
     return rows.defer("before__document", "release__document").get(pk=subject)
 
@@ -271,5 +271,5 @@ def _build_notice(
     return NotificationText(title, sentence.strip(), path, {**about, **facts}, agent=agent.pk)
 
 
-def _version(version: Any) -> str:
+def _version_name(version: Any) -> str:
     return printable(version.name, 60) if version else ""

@@ -61,7 +61,7 @@ def assess_default(agent: Agent) -> ReadinessReport:
     newer = _upgrades_of(items)
     publisher = publishing_agent(agent)
     environment = bound_tools.default_place(publisher.pk)
-    by_environment = obstacles.of_tools(publisher, _tools(pins, newer), places=[environment])
+    by_environment = obstacles.of_tools(publisher, _tools_of_pins(pins, newer), places=[environment])
     readiness = by_environment[environment.pk if environment else 0]
     return ReadinessReport(agent, items, list(zip(pins, readiness, strict=True)), newer)
 
@@ -101,7 +101,7 @@ def assess_pin(pin: Pin) -> Readiness:
     """Return the readiness of one pin, in the default environment of the agent that it is published with."""
     agent = publishing_agent(pin.agent)
     place = bound_tools.default_place(agent.pk)
-    tools = _tools([pin], _upgrades_of([pin]))
+    tools = _tools_of_pins([pin], _upgrades_of([pin]))
     (readiness,) = obstacles.of_tools(agent, tools, places=[place])[place.pk if place else 0]
     return readiness
 
@@ -110,7 +110,7 @@ def assess_places(
     agent: Agent, pins: Sequence[Pin], places: Sequence[Environment]
 ) -> Mapping[int, list[Readiness]]:
     """Return, by the primary key of each environment, the readiness of these pins there."""
-    return obstacles.of_tools(agent, _tools(pins, _upgrades_of(pins)), places=places)
+    return obstacles.of_tools(agent, _tools_of_pins(pins, _upgrades_of(pins)), places=places)
 
 
 def assess_procedures(
@@ -173,7 +173,7 @@ def _upgrades_of(pins: Collection[Pin]) -> list[Upgrade]:
     return upgrades.to_current([pin for pin in pins_behind if pin.pk in selected])
 
 
-def _tools(pins: Sequence[Pin], newer: Iterable[Upgrade]) -> list[AgentTool]:
+def _tools_of_pins(pins: Sequence[Pin], newer: Iterable[Upgrade]) -> list[AgentTool]:
     updates = {
         upgrade.pin.pk: BreakingUpdate(upgrade.version.name, lines)
         for upgrade in newer

@@ -46,7 +46,7 @@ def tokens_by_release(agent: Agent, limit: int | None) -> Chart:
     if len(recorded) < LEAST_POINTS:
         return Chart(title=title, summary=_("Shown once two releases have recorded their tokens."))
     labels = [
-        _("Release {number}: {tokens} tokens").format(number=number, tokens=_count(tokens))
+        _("Release {number}: {tokens} tokens").format(number=number, tokens=_format_count(tokens))
         for number, tokens in rows
     ]
     columns = [
@@ -62,13 +62,15 @@ def tokens_by_release(agent: Agent, limit: int | None) -> Chart:
     )
     return Chart(
         title=title,
-        summary=summary.format(number=number, tokens=grouped(tokens), limit=_count(limit)),
+        summary=summary.format(number=number, tokens=grouped(tokens), limit=_format_count(limit)),
         marks=marks,
         limit=height,
         first=_("Release {number}").format(number=rows[0][0]),
         last=_("Release {number}").format(number=rows[-1][0]),
         columns=(_("Release"), _("Tokens"), _("Limit")),
-        rows=[(str(number), _count(tokens), _count(limit)) for number, tokens in reversed(rows)],
+        rows=[
+            (str(number), _format_count(tokens), _format_count(limit)) for number, tokens in reversed(rows)
+        ],
     )
 
 
@@ -190,5 +192,5 @@ def calls_of_release(release: Release, document: ReleaseDocument) -> Chart:
     )
 
 
-def _count(number: int | None) -> str:
+def _format_count(number: int | None) -> str:
     return "—" if number is None else grouped(number)

@@ -43,7 +43,7 @@ class Guide:
 
 def current_guide(user: User) -> Guide | None:
     """Return the first guide of the user's role that is neither finished nor hidden. One query."""
-    done = _progress().rows(user=user.pk)[0]
+    done = _progress_query().rows(user=user.pk)[0]
     for name, (role, names) in GUIDES.items():
         steps = {step: done[step] for step in names}
         if user.has_role(role) and not done[name] and not all(steps.values()):
@@ -57,7 +57,7 @@ def hide(name: str, *, user: User) -> None:
 
 
 @cache
-def _progress() -> "CompiledQuery[Any]":
+def _progress_query() -> "CompiledQuery[Any]":
     user = named_value("user")
     entries = AuditEntry.objects.filter(actor=user)
     connections = entries.filter(kind="endpoint", action="connect")

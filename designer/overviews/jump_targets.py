@@ -62,7 +62,7 @@ def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
                 for row in _rows_named(procedures, "title", text)
             ],
         ),
-        (_("Releases"), _releases(text, agents)),
+        (_("Releases"), _find_releases(text, agents)),
         (
             _("Vendors"),
             [
@@ -82,7 +82,7 @@ def _rows_named(rows: QuerySet[Row], column: str, text: str) -> list[Row]:
     return list(rows.order_by(position.asc(nulls_last=True), column)[:LIMIT])
 
 
-def _releases(text: str, agents: QuerySet[Agent]) -> list[JumpTarget]:
+def _find_releases(text: str, agents: QuerySet[Agent]) -> list[JumpTarget]:
     # "front desk 7" names a release, and so does "release 7".
     number = _NUMBER.search(text)
     if number is None:

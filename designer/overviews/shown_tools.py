@@ -189,7 +189,7 @@ def shown_tool(
         limits=list(_check_limits(tool, format_.limits)),
         remarks=[remark for remark in checked.remarks if remark.tool == pin.name],
         savings=saving_list,
-        budget=_budget(format_, checked, document_text),
+        budget=_build_budget(format_, checked, document_text),
     )
 
 
@@ -213,10 +213,10 @@ def _origins_of(
 
 def budget(agent: Agent, format_: Format) -> FormatBudget:
     checked = carried(composition.tools_of(agent), format_.limits)
-    return _budget(format_, checked, format_.write(checked.fitting))
+    return _build_budget(format_, checked, format_.write(checked.fitting))
 
 
-def _budget(format_: Format, checked: CarriedTools, document_text: object) -> FormatBudget:
+def _build_budget(format_: Format, checked: CarriedTools, document_text: object) -> FormatBudget:
     return FormatBudget(
         format=format_,
         costs=token_budget.costs_as_written(checked.fitting, format_, document_text),

@@ -136,7 +136,7 @@ def summarize_document(
         document,
         summarized,
         places,
-        _destinations(summarized, rows_by_tool),
+        _group_destinations(summarized, rows_by_tool),
         mocks.check_assertions(agent, mocks.assertions_of(agent), mocks.CallFilter()),
         _last_run(agent, release),
         differences,
@@ -189,7 +189,7 @@ def _describe_runs(by_place: Mapping[str, tuple[str, str]]) -> list[tuple[str, s
     return described if len({text for _place, text in described}) > 1 else [("", described[0][1])]
 
 
-def _destinations(tools: Iterable[SummarizedTool], rows: Mapping[int, Tool]) -> list[Destination]:
+def _group_destinations(tools: Iterable[SummarizedTool], rows: Mapping[int, Tool]) -> list[Destination]:
     names: dict[tuple[str, str, str, str], list[str]] = {}
     for summarized in tools:
         row = rows.get(summarized.tool.id)

@@ -145,7 +145,7 @@ def without_values(text: str, parameter: Parameter) -> str:
             before = text[: match.start()].rstrip()
             # “Use one of a, b” would leave an incomplete sentence.
             if not before or match["modal"] or not before[-1].isalnum():
-                return _join(before, text[match.end() :])
+                return _join_texts(before, text[match.end() :])
     return ""
 
 
@@ -162,7 +162,7 @@ def without_default(text: str, default: Any) -> str:
     if not match:
         return ""
     before = text[: match.start()].rstrip()
-    return _join(before, text[match.end() :]) if not before[-1:].isalnum() else ""
+    return _join_texts(before, text[match.end() :]) if not before[-1:].isalnum() else ""
 
 
 def remove_required_note(text: str, *, is_required: bool) -> str:
@@ -192,14 +192,14 @@ def without_inputs(text: str, inputs: Mapping[str, str]) -> str:
     start = next((index for index, line in enumerate(lines) if _SECTION.fullmatch(line)), None)
     if start is None:
         return ""
-    depth = _indent(lines[start])
-    section = list(takewhile(lambda line: line.strip() and _indent(line) > depth, lines[start + 1 :]))
+    depth = _indent_of(lines[start])
+    section = list(takewhile(lambda line: line.strip() and _indent_of(line) > depth, lines[start + 1 :]))
     entries: list[tuple[str, str]] = []
     for line in section:
         entry = _ENTRY.fullmatch(line)
         if entry and entry["name"] in inputs:
             entries.append((entry["name"], entry["text"]))
-        elif entries and _indent(line) > _indent(section[0]):
+        elif entries and _indent_of(line) > _indent_of(section[0]):
             # A longer text continues on the next line.
             entries[-1] = entries[-1][0], f"{entries[-1][1]} {line}"
         else:
@@ -221,14 +221,14 @@ def without_blanks(text: str) -> str:
     return shorter if len(shorter) < len(text.replace("\r\n", "\n")) else ""
 
 
-def _join(before: str, after: str) -> str:
+def _join_texts(before: str, after: str) -> str:
     before, after = before.rstrip(f" \t\n,;:([{_DASHES}"), after.lstrip(" .")
     if before and before[-1] not in ".!?" and (not after or not after.startswith("\n")):
         before += "."
     return f"{before} {after}".strip() if after[:1] != "\n" else before + after
 
 
-def _indent(line: str) -> int:
+def _indent_of(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 

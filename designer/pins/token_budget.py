@@ -30,7 +30,7 @@ def tokens(tool: Effective) -> int:
     """Return the tokens in the usual format (`exports.USUAL`), which lists, page heads and the catalog
     show.
     """
-    return _tokens.get(digest_once(tool), lambda: tokens_of_size(_size(exports.write_usual(tool))))
+    return _tokens.get(digest_once(tool), lambda: tokens_of_size(_json_size(exports.write_usual(tool))))
 
 
 def costs_as_written(fitting: ReleaseDocument, format_: Format, document: object) -> dict[str, int]:
@@ -42,7 +42,7 @@ def costs_as_written(fitting: ReleaseDocument, format_: Format, document: object
         return {}
     tool_objects = parts.tools_in(document, format_.places)
     names = [tool.signature.name for tool in fitting.tools]
-    return {name: tokens_of_size(_size(row)) for name, row in zip(names, tool_objects, strict=True)}
+    return {name: tokens_of_size(_json_size(row)) for name, row in zip(names, tool_objects, strict=True)}
 
 
 def tokens_by_format(release: ReleaseDocument) -> dict[str, int]:
@@ -78,16 +78,16 @@ def tokens_of_signature(signature: Signature) -> int:
     )
     if not is_plain or list(model_names.aliases(names).values()) != names:
         return tokens(effective(signature, name=name))
-    size = len(_FRAME) + _size(name) + sum([_input_size(parameter) for parameter in inputs])
+    size = len(_FRAME) + _json_size(name) + sum([_input_size(parameter) for parameter in inputs])
     # A comma separates two inputs, and none follows the last one.
     size -= bool(inputs)
     if signature.description:
-        size += len(_DESCRIPTION) + _size(signature.description)
+        size += len(_DESCRIPTION) + _json_size(signature.description)
     if required:
         size += len(_REQUIRED) + sum([len(name_) + 3 for name_ in required]) - 1
     other_keywords = signature.enforced_rest
     # Its braces are counted already, and a comma precedes it.
-    return tokens_of_size(size + (_size(other_keywords) - 1 if other_keywords else 0))
+    return tokens_of_size(size + (_json_size(other_keywords) - 1 if other_keywords else 0))
 
 
 def _input_size(parameter: Parameter) -> int:
@@ -98,11 +98,11 @@ def _input_size(parameter: Parameter) -> int:
     has_more = has_limits or parameter.allowed_values or parameter.default is not UNSET
     if is_plain and not has_more and parameter.type in _PLAIN:
         text = parameter.description
-        return size + _PLAIN[parameter.type] + (len(_DESCRIPTION) + _size(text) if text else 0)
-    return size + 2 + _size(schema.of_input(EffectiveInput(alias=parameter.name, parameter=parameter)))
+        return size + _PLAIN[parameter.type] + (len(_DESCRIPTION) + _json_size(text) if text else 0)
+    return size + 2 + _json_size(schema.of_input(EffectiveInput(alias=parameter.name, parameter=parameter)))
 
 
-def _size(value: object) -> int:
+def _json_size(value: object) -> int:
     return len(msgspec.json.encode(value))
 
 

@@ -206,7 +206,7 @@ def history(target: Pin | Tool) -> QuerySet[AuditEntry]:
 
 
 def tuning_of(target: Pin | Tool) -> Tuning | None:
-    return Tuning.objects.filter(**_key(target)).select_related("against").first()
+    return Tuning.objects.filter(**_key_of(target)).select_related("against").first()
 
 
 def words_of(tuning: Tuning | None) -> Words:
@@ -367,7 +367,7 @@ def _store_state(
     new = None
     if state.words != NOTHING:
         texts = msgspec.to_builtins(state.words)
-        new = Tuning(pk=old.pk if old else None, **_key(target))
+        new = Tuning(pk=old.pk if old else None, **_key_of(target))
         new.title, new.description = state.words.title, state.words.description
         new.parameters, new.outputs = texts.get("parameters", {}), texts.get("outputs", {})
         new.effects, new.replaced = texts.get("effects", {}), msgspec.to_builtins(state.replaced)
@@ -395,5 +395,5 @@ def _store_state(
     return new
 
 
-def _key(target: Pin | Tool) -> dict[str, Pin | Tool]:
+def _key_of(target: Pin | Tool) -> dict[str, Pin | Tool]:
     return {"pin": target} if isinstance(target, Pin) else {"tool": target}

@@ -111,7 +111,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                 "names “{tool}()”, which is “{new_name}()” in version {version}. The reference follows by "
                 "itself; read the words around it."
             )
-            message = self._describe(template, new_name=self.then.name)
+            message = self._fill_template(template, new_name=self.then.name)
             for use in uses:
                 if use.kind != "item":
                     yield LineImpact(line=use.line, message=message, breaks=False)
@@ -132,7 +132,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
             for use in uses:
                 before, after = current.get(use.member), moved.get(use.member)
                 if use.kind == kind and before and after and before != after:
-                    message = self._describe(template, name=before, new_name=after)
+                    message = self._fill_template(template, name=before, new_name=after)
                     yield LineImpact(line=use.line, message=message, breaks=False)
 
     def find_broken_members(
@@ -157,7 +157,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                         if is_input
                         else _("uses the output “{name}”, which version {version} does not have.")
                     )
-                    yield LineImpact(line=use.line, message=self._describe(template, name=name))
+                    yield LineImpact(line=use.line, message=self._fill_template(template, name=name))
                     continue
                 if use.value and use.member in before and use.member in after:
                     fitted = _accepts_text(before[use.member], use.value, self.before)
@@ -171,7 +171,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                         if is_input
                         else _("uses the output “{name}”. In version {version}: {change}")
                     )
-                    message = self._describe(template, name=name, change=change.wording)
+                    message = self._fill_template(template, name=name, change=change.wording)
                     yield LineImpact(line=use.line, message=message)
                 elif re.search(rf"(?<!\w){re.escape(segments[-1])}(?!\w)", lines[use.line - 1]):
                     yield self.value_lost(use.line, name, segments[-1])
@@ -196,11 +196,13 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
             for call in calls:
                 if not any(line <= call.line for line in supplying_lines):
                     template = _("calls “{tool}()” without “{name}”, which version {version} requires.")
-                    yield LineImpact(line=call.line, message=self._describe(template, name=parameter.name))
+                    yield LineImpact(
+                        line=call.line, message=self._fill_template(template, name=parameter.name)
+                    )
         if groups.kind is not None:
             for call in calls:
                 template = _("calls “{tool}()”. In version {version}: {change}")
-                message = self._describe(template, change=groups.kind.wording)
+                message = self._fill_template(template, change=groups.kind.wording)
                 yield LineImpact(line=call.line, message=message)
 
     def find_broken_values(self, text: str, groups: _Changes) -> Iterator[LineImpact]:
@@ -223,9 +225,9 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
     def value_lost(self, line: int, name: str, value: str) -> LineImpact:
         template = _("gives “{name}” the value “{value}”, which version {version} does not take.")
-        return LineImpact(line=line, message=self._describe(template, name=name, value=value))
+        return LineImpact(line=line, message=self._fill_template(template, name=name, value=value))
 
-    def _describe(self, template: str, **values: Any) -> Wording:
+    def _fill_template(self, template: str, **values: Any) -> Wording:
         return Wording(template, {"tool": self.now.name, "version": self.version, **values})
 
 

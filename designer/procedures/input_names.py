@@ -120,10 +120,10 @@ _WANTED = frozenset(("new", "desired", "requested", "preferred", "target"))
 def words_of(name: str) -> frozenset[str]:
     """Return the words of a name in lower case and singular: `accountIDs` gives account and id."""
     parts = re.sub(r"([a-z\d])([A-Z])|([A-Z]+)([A-Z][a-z])", r"\1\3 \2\4", name)
-    return frozenset(_stem(word) for word in re.findall(r"[^\W\d_]+", parts.lower()))
+    return frozenset(_stem_of(word) for word in re.findall(r"[^\W\d_]+", parts.lower()))
 
 
-def _stem(word: str) -> str:
+def _stem_of(word: str) -> str:
     word = _SAME.get(word, word)
     if len(word) > 4 and word.endswith("ies"):
         word = word[:-3] + "y"
@@ -199,12 +199,12 @@ _UNNAMED_ID = re.compile(
 def _asks_which(name: str, text: str) -> bool:
     """Return whether the text asks which year, for an input such as `tax_year`."""
     last = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)[-1:]
-    head = _stem(last[0].lower()) if last else ""
+    head = _stem_of(last[0].lower()) if last else ""
     if not head or head in _GENERIC or any(head in kind for kind in _KINDS[:1]):
         return False
     # Both words: “which year the debt is from” and “which tax year”.
     question_nouns = re.findall(r"\b(?:which|what|whose)\s(\w+)(?:\s(\w+))?", text, re.IGNORECASE)
-    return head in {_stem(word.lower()) for pair in question_nouns for word in pair}
+    return head in {_stem_of(word.lower()) for pair in question_nouns for word in pair}
 
 
 @lru_cache(maxsize=4_096)

@@ -239,7 +239,7 @@ class _LintedText:
                         input_names.names_the_same(known_input.name, input_names.words_of(name))
                         for name in supplied
                     )
-                    or any(_returns(earlier, known_input) for earlier in before.values())
+                    or any(_may_return(earlier, known_input) for earlier in before.values())
                     or any(
                         re.search(rf"\b{re.escape(value.lower())}\b", by_here)
                         for value in known_input.allowed
@@ -318,7 +318,7 @@ def lint(
 ) -> list[Issue]:
     """Return at most MAX_ISSUES issues in the order of the text. Equal input gives equal issues."""
     rules = _LintedText(pieces, vocabulary, elsewhere or {})
-    text = _prose(pieces)
+    text = _prose_of(pieces)
     issues = [
         *rules.check_hints(),
         *rules.check_references(),
@@ -409,7 +409,7 @@ def stated_values(name: str, text: str) -> Iterator[StatedValue]:
         yield StatedValue(match["value"], line, match.start() - text.rfind("\n", 0, match.start()) - 1)
 
 
-def _returns(tool: VocabularyTool, known_input: KnownInput) -> bool:
+def _may_return(tool: VocabularyTool, known_input: KnownInput) -> bool:
     if not tool.outputs:  # The outputs are not declared, so only the tool's texts can be compared.
         return input_names.names_the_same(
             known_input.name, input_names.words_of(f"{tool.name} {tool.description}")
@@ -421,7 +421,7 @@ def _returns(tool: VocabularyTool, known_input: KnownInput) -> bool:
     )
 
 
-def _prose(pieces: Iterable[Piece]) -> str:
+def _prose_of(pieces: Iterable[Piece]) -> str:
     """Return the displayed text without the words of tool names; those of inputs remain."""
 
     def blanked(piece: Piece) -> str:

@@ -43,18 +43,18 @@ def values_for(inputs: Iterable[str], results: Sequence[Mapping[str, Any]]) -> d
     values_by_input: dict[str, Any] = {}
     words_of_inputs = {name: words_of(name) for name in inputs}
     for outputs in results:
-        values = dict(_values(outputs))
+        values = dict(_list_values(outputs))
         values_by_input |= {name: values[words] for name, words in words_of_inputs.items() if words in values}
     return values_by_input
 
 
-def _values(outputs: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[frozenset[str], Any]]:
+def _list_values(outputs: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[frozenset[str], Any]]:
     """Yield values by the words of their names: inner values before the values that contain them."""
     for name, value in outputs.items():
         words = words_of(name)
         container = value[0] if isinstance(value, list) and len(value) == 1 else value
         if isinstance(container, dict) and depth < MAX_DEPTH:
-            for inner, inner_value in _values(container, depth + 1):
+            for inner, inner_value in _list_values(container, depth + 1):
                 yield words | inner, inner_value
                 yield inner, inner_value
         if value is not None and words:

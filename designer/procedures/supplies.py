@@ -16,13 +16,13 @@ from designer.procedures.input_names import (
 )
 
 
-def _any(*words: str) -> str:
+def _one_of_words(*words: str) -> str:
     return rf"(?:{'|'.join(words)})"
 
 
 # “Take it back” undoes something.
 _NOT_BACK = r"(?! (?:it|them|this|that) (?:back|off|out|down|away)\b)"
-_STEPS = _any(
+_STEPS = _one_of_words(
     r"ask(?:ing)?(?! (?:whether|if))", "collect(?:ing)?", "obtain(?:ing)?", "get(?:ting)?",
     "gather(?:ing)?", "request(?:ing)?", "find(?:ing)? out", "verify(?:ing)?", "authenticat(?:e|ing)",
     "identify(?:ing)?", "confirm(?:ing)?", "establish(?:ing)?", "not(?:e|ing)(?: down)?",
@@ -36,30 +36,30 @@ _STEPS = _any(
     "remember", "keep", "use the", "calculat(?:e|ing)", "decid(?:e|ing)",
     "propos(?:e|ing)", "offer(?:ing)?",
 )  # fmt: skip
-_DONE = _any(
+_DONE = _one_of_words(
     "authenticated", "verified", "identified", "known", "provided", "given", "collected", "obtained",
     "chosen", "selected", "confirmed", "established", "recorded", "agreed", "supplied", "captured", "noted",
     "signed in", "logged in", "at hand", "to hand", "on file", "ready",
 )  # fmt: skip
-_PERSON = _any(
+_PERSON = _one_of_words(
     "customer", "caller", "user", "member", "patient", "guest", "client", "travell?er", "employee",
     "tenant", "person", "conversation",
 )  # fmt: skip
-_CUSTOMERS = _any(
+_CUSTOMERS = _one_of_words(
     "gives?", "gave", "provides?", "says?", "said", "tells?", "told", "chooses?", "chose", "picks?",
     "picked", "names?", "named", "selects?", "enters?", "entered", "wants?", "wanted", "mentions?",
     "mentioned", "prefers?", "preferred", "quotes?", "quoted", "describes?", "described", "reads? out",
     "shares?", "shared", "states?", "stated", "likes?", "would like", "asked for", "asks for", "types?",
     "typed", "needs?", "requested", "supplies", "reads? (?:you|us)", rf"from the {_PERSON}",
 )  # fmt: skip
-_COLLECTS = re.compile(rf"\b{_any(_STEPS, _DONE, _CUSTOMERS)}\b", re.IGNORECASE)
+_COLLECTS = re.compile(rf"\b{_one_of_words(_STEPS, _DONE, _CUSTOMERS)}\b", re.IGNORECASE)
 _ASKS = re.compile(
-    rf"\b{_any('ask(?:ing)?', 'collect', 'request', 'gather', 'once', 'after', 'when', 'note')}\b"
+    rf"\b{_one_of_words('ask(?:ing)?', 'collect', 'request', 'gather', 'once', 'after', 'when', 'note')}\b"
     rf"|\btake\b{_NOT_BACK}"
-    rf"|\b{_any(_DONE, _CUSTOMERS)}\b",
+    rf"|\b{_one_of_words(_DONE, _CUSTOMERS)}\b",
     re.IGNORECASE,
 )
-_GIVES = re.compile(rf"\b{_any(_CUSTOMERS, _DONE, 'after asking')}\b", re.IGNORECASE)
+_GIVES = re.compile(rf"\b{_one_of_words(_CUSTOMERS, _DONE, 'after asking')}\b", re.IGNORECASE)
 _REFUSES = re.compile(
     r"\b(?:do not|don.t|never|without|cannot|can.t|no need to)\s+(?:\w+\s+){0,2}$", re.IGNORECASE
 )
@@ -253,7 +253,7 @@ def is_supplied(
             if (
                 not is_for_others
                 and mentions(required_input, sentence.text)
-                and _collects(required_input, sentence)
+                and _collects_input(required_input, sentence)
             ):
                 return True
         elif _is_said_with_the_call(required_input, sentence, call - sentence.start):
@@ -301,7 +301,7 @@ def _identities_in(text: str) -> set[str]:
     }
 
 
-def _collects(required_input: RequiredInput, sentence: ProcedureSentence) -> bool:
+def _collects_input(required_input: RequiredInput, sentence: ProcedureSentence) -> bool:
     name, text = required_input.name, sentence.text
     if ID_LIKE.search(name) and not sentence.is_listed:
         # “Ask whether they have a licence” does not collect its number.
@@ -334,10 +334,10 @@ def _is_said_with_the_call(required_input: RequiredInput, sentence: ProcedureSen
             return True
     # “Get the postcode, then call”; not “To get the orders of the account, call”.
     for match in re.finditer(rf"(?<!to )\b{_STEPS}\b(.*)", before, re.IGNORECASE):
-        if _lists(required_input, match.group(1)):
+        if _lists_input(required_input, match.group(1)):
             return True
     # “Postcode and surname, then call”.
-    if _THEN_THE_CALL.search(before) and _lists(required_input, before):
+    if _THEN_THE_CALL.search(before) and _lists_input(required_input, before):
         return True
     # “with the size that the customer chose”; not “with the account ID”, which does not state its origin.
     is_given = any(pattern.search(after) for pattern in (_GIVES, _FROM_A_RESULT, _IN_WHAT_IS_KNOWN))
@@ -353,7 +353,7 @@ _END_OF_ITEM = re.compile(
 )
 
 
-def _lists(required_input: RequiredInput, text: str) -> bool:
+def _lists_input(required_input: RequiredInput, text: str) -> bool:
     """Return whether the input is one of the things that the text lists: “the last name and the birthday”."""
     items = re.split(r",|\+|&|\band\b", text)
     heads = [words_in(_END_OF_ITEM.split(item)[0]) for item in items]

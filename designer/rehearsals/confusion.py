@@ -101,16 +101,16 @@ class Confusion:
         confusable = []
         for first, second in sorted(compared):
             one, other = self._purposes[first], self._purposes[second]
-            if _action(one, other) and (score := self._score(one, other)) >= CONFUSABLE:
-                confusable.append(self._pair(one, other, score))
+            if _compare_actions(one, other) and (score := self._score_pair(one, other)) >= CONFUSABLE:
+                confusable.append(self._build_pair(one, other, score))
         return sorted(confusable, key=lambda pair: (-pair.score, pair.first, pair.second))
 
     def pair(self, first: str, second: str) -> Pair:
         """Return this pair, even with a low score. Raises KeyError."""
         one, other = self._by_name[first], self._by_name[second]
-        return self._pair(one, other, self._score(one, other))
+        return self._build_pair(one, other, self._score_pair(one, other))
 
-    def _pair(self, one: Purpose, other: Purpose, score: float) -> Pair:
+    def _build_pair(self, one: Purpose, other: Purpose, score: float) -> Pair:
         return Pair(
             one.name,
             other.name,
@@ -120,7 +120,7 @@ class Confusion:
         )
 
     def score(self, first: str, second: str) -> float:
-        return self._score(self._by_name[first], self._by_name[second])
+        return self._score_pair(self._by_name[first], self._by_name[second])
 
     def sentence(self, first: str, second: str) -> str:
         """Phrase, for the first tool, when to use the second one. "" if nothing separates them."""
@@ -129,7 +129,7 @@ class Confusion:
         if use == other_use:
             return ""
         # One's words include all of the other's and more, as `get_user_by_email` those of `get_user`.
-        if self._vendor(one) == self._vendor(other) and set() < other.main_stems < one.main_stems:
+        if self._vendor_of(one) == self._vendor_of(other) and set() < other.main_stems < one.main_stems:
             return f"Use this only for {use}; otherwise use `{other.name}`."
         return f"Use this for {use}, not for {other_use}; for that use `{other.name}`."
 
@@ -138,11 +138,13 @@ class Confusion:
         needed.
         """
         use = describe_use(one)
-        if (vendor := self._vendor(one)) != self._vendor(other) and vendor:
+        if (vendor := self._vendor_of(one)) != self._vendor_of(other) and vendor:
             return f"{use} with {vendor}"
         if one.lead_stems != other.lead_stems and one.main_stems != other.main_stems:
             return use
-        name_words = [one.spelled[stem] for stem in self._only(one, other) if stem in one.name_stems]
+        name_words = [
+            one.spelled[stem] for stem in self._distinct_words(one, other) if stem in one.name_stems
+        ]
         if name_words:
             return f"{use} ({', '.join(name_words[:2])})"
         inputs = [f"`{name}`" for name in one.inputs if name not in other.inputs and "`" not in name]
@@ -150,25 +152,25 @@ class Confusion:
             return f"{use} with {' and '.join(inputs[:2])}"
         return use
 
-    def _vendor(self, one: Purpose) -> str:
+    def _vendor_of(self, one: Purpose) -> str:
         """Return the vendor's name, "" if the tool has the same name."""
         vendor = one_line(self._vendors.get(one.name, ""))
         return "" if vendor == one.name else vendor
 
-    def _score(self, one: Purpose, other: Purpose) -> float:
+    def _score_pair(self, one: Purpose, other: Purpose) -> float:
         evidence = sum(map(mul, _WEIGHTS, self.evidence(one, other)))
         score = 1 / (1 + math.exp(-evidence - _BIAS))
         for tool, rival in ((one, other), (other, one)):
-            score *= 1 - (1 - _CONTRAST_FACTOR) * self._contrast(tool, rival)
+            score *= 1 - (1 - _CONTRAST_FACTOR) * self._contrast_with(tool, rival)
         return round(score, 4)
 
-    def _contrast(self, tool: Purpose, rival: Purpose) -> float:
+    def _contrast_with(self, tool: Purpose, rival: Purpose) -> float:
         """Return how far the tool states when to use the rival: by name or vendor, or by the purpose that
         only the rival has (0 to 1).
         """
         if not (tool.contrast or tool.limits):
             return 0.0
-        rival_vendor = self._vendor(rival) if self._vendor(rival) != self._vendor(tool) else ""
+        rival_vendor = self._vendor_of(rival) if self._vendor_of(rival) != self._vendor_of(tool) else ""
         names = "|".join(re.escape(name) for name in (rival.name, rival_vendor) if name)
         if re.search(rf"(?<![\w-])(?:{names})(?![\w-])", tool.contrast, re.IGNORECASE):
             return 1.0
@@ -176,20 +178,21 @@ class Confusion:
             inputs = (name for name in rival.inputs if name not in tool.inputs)
             return float(any(f"`{name}`" in tool.contrast for name in inputs))
         # A limit counts too: the tool states what alone it is for, and the rival is for more.
-        contrast_share = self._part(rival.main_stems - tool.main_stems, tool.contrast_stems)
-        return max(contrast_share, self._part(tool.main_stems - rival.main_stems, tool.limits))
+        contrast_share = self._weighted_share(rival.main_stems - tool.main_stems, tool.contrast_stems)
+        return max(contrast_share, self._weighted_share(tool.main_stems - rival.main_stems, tool.limits))
 
-    def _part(self, expected: Set[str], present: Set[str]) -> float:
+    def _weighted_share(self, expected: Set[str], present: Set[str]) -> float:
         total = sum(self._rarity.get(stem, 1.0) for stem in expected)
         return sum(self._rarity.get(stem, 1.0) for stem in expected & present) / total if total else 0.0
 
     def evidence(self, one: Purpose, other: Purpose) -> tuple[float, ...]:
         """Return features from 0 to 1. Similar words and things count as far as the actions agree."""
-        action = _action(one, other)
-        pairs = [_same(thing, other_thing) for thing in one.things for other_thing in other.things]
+        action = _compare_actions(one, other)
+        pairs = [_compare_things(thing, other_thing) for thing in one.things for other_thing in other.things]
         # The best match of any two phrases, and the match of the phrases in order.
         matches = [
-            _same(thing, other_thing) for thing, other_thing in zip(one.things, other.things, strict=False)
+            _compare_things(thing, other_thing)
+            for thing, other_thing in zip(one.things, other.things, strict=False)
         ]
         vector, other_vector = self._vectors[one.name], self._vectors[other.name]
         length = self._lengths[one.name] * self._lengths[other.name]
@@ -212,7 +215,7 @@ class Confusion:
 
     def _distinctive_words(self, one: Purpose, other: Purpose) -> tuple[str, ...]:
         """Return distinctive words of the name and first sentence, else inputs, else words of the rest."""
-        unshared = self._only(one, other)
+        unshared = self._distinct_words(one, other)
         main_words = [one.spelled[stem] for stem in unshared if stem in one.name_stems | one.lead_stems]
         inputs = [name for name in one.inputs if name not in other.inputs]
         other_words = [
@@ -220,7 +223,7 @@ class Confusion:
         ]
         return tuple((main_words or inputs or other_words)[:MAX_TELLING])
 
-    def _only(self, one: Purpose, other: Purpose) -> list[str]:
+    def _distinct_words(self, one: Purpose, other: Purpose) -> list[str]:
         vector = self._vectors[one.name]
         return sorted(vector.keys() - other.words.keys(), key=lambda stem: (-vector[stem], stem))
 
@@ -231,7 +234,7 @@ def append_sentence(description: str, sentence: str) -> str:
     return f"{text}{'' if not text or text[-1] in '.!?:;' else '.'} {sentence}".strip()
 
 
-def _action(one: Purpose, other: Purpose) -> float:
+def _compare_actions(one: Purpose, other: Purpose) -> float:
     if not one.action or not other.action:
         return 1.0 if one.verb and one.verb == other.verb else _UNKNOWN_ACTION
     return (
@@ -241,7 +244,7 @@ def _action(one: Purpose, other: Purpose) -> float:
     )
 
 
-def _same(thing: Sequence[str], other_thing: Sequence[str]) -> float:
+def _compare_things(thing: Sequence[str], other_thing: Sequence[str]) -> float:
     """Return the similarity of two noun phrases, 0 to 1: 1 for equal ones, less if one names a kind of the
     other, and little if both name kinds of a third thing.
     """

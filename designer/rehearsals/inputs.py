@@ -76,13 +76,13 @@ def contains_value(sentence: str, value: Any, parameter: Parameter) -> bool:
     if parameter.type != "enum" and (iso_date := _ISO_DATE.fullmatch(value)):
         year, month, day = map(int, iso_date.groups())
         return any(
-            stated_date in ((year, month, day), (None, month, day)) for stated_date in _dates(sentence)
+            stated_date in ((year, month, day), (None, month, day)) for stated_date in _find_dates(sentence)
         )
     sentence_words = [word.lower() for word in words.words(sentence)]
     return _contains_words(sentence_words, words.words(value)) or value.lower() in sentence.lower()
 
 
-def _dates(sentence: str) -> Iterator[tuple[int | None, int, int]]:
+def _find_dates(sentence: str) -> Iterator[tuple[int | None, int, int]]:
     """Yield the year (None if the sentence has none), month and day."""
     for pattern in _DATES:
         for match in pattern.finditer(sentence):

@@ -61,7 +61,7 @@ def create(
             status=409,
         )
     judge = RehearsalJudge()
-    _apply(judge, {"name": name, "url": url, "model": model, "tries": tries, "seconds": seconds})
+    _apply_changes(judge, {"name": name, "url": url, "model": model, "tries": tries, "seconds": seconds})
     _store_key(judge, key)
     judge.save()
     audit.record(actor, "add", judge, after=facts(judge))
@@ -75,7 +75,7 @@ def change(judge: RehearsalJudge, *, actor: User, **changes: Any) -> RehearsalJu
     """
     judge = _lock_judge(judge)
     before, key = facts(judge), changes.pop("key", "")
-    _apply(judge, changes)
+    _apply_changes(judge, changes)
     if key:
         _store_key(judge, key)
     elif judge.origin != before["origin"]:
@@ -129,7 +129,7 @@ def _lock_judge(judge: RehearsalJudge) -> RehearsalJudge:
     return current
 
 
-def _apply(judge: RehearsalJudge, changes: dict[str, Any]) -> None:
+def _apply_changes(judge: RehearsalJudge, changes: dict[str, Any]) -> None:
     for member in ("name", "url", "model", "tries", "seconds"):
         value = changes.get(member, getattr(judge, member))
         setattr(judge, member, value.strip() if isinstance(value, str) else value)

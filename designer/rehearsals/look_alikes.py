@@ -37,7 +37,7 @@ def confusable_pairs(agent: Agent) -> list[ConfusablePair]:
 
 
 def confusable_pairs_of(shown_tools: ShownTools) -> list[ConfusablePair]:
-    confusion = _confusion(shown_tools)
+    confusion = _build_confusion(shown_tools)
     return [_with_sentences(pair, confusion, shown_tools) for pair in confusion.pairs()[:MAX_PAIRS]]
 
 
@@ -45,7 +45,7 @@ def confusable_pair(agent: Agent, tool: str, other: str) -> ConfusablePair:
     """Return this pair, even with a low score. Raises DomainError unless the agent shows both tools."""
     shown_tools = shown.tools_of_agents([agent])[agent.pk]
     _refuse_unless_shown(shown_tools, tool, other)
-    confusion = _confusion(shown_tools)
+    confusion = _build_confusion(shown_tools)
     return _with_sentences(confusion.pair(tool, other), confusion, shown_tools)
 
 
@@ -65,7 +65,7 @@ def _refuse_unless_shown(shown_tools: ShownTools, tool: str, other: str) -> None
         raise DomainError("tool_not_shown", message, status=409)
 
 
-def _confusion(shown_tools: ShownTools) -> Confusion:
+def _build_confusion(shown_tools: ShownTools) -> Confusion:
     signatures = [built_in.as_shown(tool) for tool in shown_tools.signatures]
     return Confusion(signatures, stemming.stems(tool_purpose.words_of(signatures)), shown_tools.vendors)
 
@@ -82,7 +82,7 @@ def add_contrast(agent: Agent, *, actor: User, tool: str, other: str) -> None:
             "“{tool}” is a transfer to a sub-agent. Edit its description on the agent's page."
         ).format(tool=tool)
         raise DomainError("transfer_worded_elsewhere", message, status=409)
-    sentence = _confusion(shown_tools).sentence(tool, other)
+    sentence = _build_confusion(shown_tools).sentence(tool, other)
     if not sentence:
         message = _(
             "Nothing in the texts of “{tool}” and “{other}” separates them. Write your own sentence."

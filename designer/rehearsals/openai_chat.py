@@ -46,7 +46,10 @@ def parse_reply(document: object) -> ToolChoice:
         raise InvalidReplyError("The endpoint's reply is not a chat completion.")
     calls = message.get("tool_calls")
     usage = document.get("usage")
-    input_tokens, output_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    input_tokens, output_tokens = (
+        _token_count(usage, "prompt_tokens"),
+        _token_count(usage, "completion_tokens"),
+    )
     if calls is None or calls == []:
         return ToolChoice(tool="", input_tokens=input_tokens, output_tokens=output_tokens)
     # If the model calls several tools, the first call counts.
@@ -66,7 +69,7 @@ def parse_reply(document: object) -> ToolChoice:
     )
 
 
-def _count(usage: object, member: str) -> int:
+def _token_count(usage: object, member: str) -> int:
     count = usage.get(member) if isinstance(usage, dict) else None
     is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 10**9
     return count if is_count and isinstance(count, int) else 0

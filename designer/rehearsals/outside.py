@@ -96,7 +96,7 @@ def perform(run_id: int) -> None:
     choices_by_sentence = msgspec.convert(run.payload["tried"], dict[str, list[ToolChoice]])
     judge = run.asks
     if judge is None or judge.removed_at:
-        _end(run, run_sentences, choices_by_sentence, {}, "The evaluation model was removed.")
+        _end_run(run, run_sentences, choices_by_sentence, {}, "The evaluation model was removed.")
         return
     failures, wait = _request_answers(run, judge, run_sentences, choices_by_sentence)
     # A portion that ran out of time is not a failure.
@@ -104,7 +104,7 @@ def perform(run_id: int) -> None:
         len(choices_by_sentence.get(str(sentence.id), [])) < judge.tries for sentence in run_sentences
     )
     if wait is not None and (is_cut_off or run.attempts <= len(RETRY_DELAYS)):
-        _store(run, run_sentences, choices_by_sentence, failures)
+        _store_results(run, run_sentences, choices_by_sentence, failures)
         RehearsalRun.objects.filter(pk=run.pk).update(
             status=RehearsalStatus.QUEUED,
             due_at=Now() + (timedelta() if is_cut_off else max(wait, RETRY_DELAYS[run.attempts - 1])),
@@ -116,7 +116,7 @@ def perform(run_id: int) -> None:
         if failures
         else ""
     )
-    _end(run, run_sentences, choices_by_sentence, failures, message)
+    _end_run(run, run_sentences, choices_by_sentence, failures, message)
 
 
 def _request_answers(
@@ -158,7 +158,7 @@ def _request_answers(
                     return failures, wait
                 break
             failure_count = 0
-        _store(run, run_sentences, choices_by_sentence, failures)
+        _store_results(run, run_sentences, choices_by_sentence, failures)
     return failures, wait
 
 
@@ -181,7 +181,7 @@ def request_chat(judge: RehearsalJudge, body: dict[str, Any]) -> object:
         return strict_json.require_json(session.post(openai_chat.PATH, json=body))
 
 
-def _store(
+def _store_results(
     run: RehearsalRun,
     run_sentences: Sequence[Sentence],
     choices_by_sentence: Mapping[str, Sequence[ToolChoice]],
@@ -204,14 +204,14 @@ def _store(
     run.save(update_fields=stored_fields)
 
 
-def _end(
+def _end_run(
     run: RehearsalRun,
     run_sentences: Sequence[Sentence],
     choices_by_sentence: Mapping[str, Sequence[ToolChoice]],
     failures: Mapping[int, str],
     message: str,
 ) -> None:
-    _store(run, run_sentences, choices_by_sentence, failures)
+    _store_results(run, run_sentences, choices_by_sentence, failures)
     run.payload = {"tried": run.payload["tried"]} if message else {}
     run.due_at, run.message = None, message
     runs.finish(run, runs.answers_of(run))

@@ -87,7 +87,9 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
     for number, addition in enumerate(additions, 1):
         row = Rehearsal(agent=agent, created_by=actor)
         try:
-            _apply(row, {"says": addition.says, "tool": addition.tool, "inputs": addition.inputs}, targets)
+            _apply_changes(
+                row, {"says": addition.says, "tool": addition.tool, "inputs": addition.inputs}, targets
+            )
         except DomainError as error:
             if len(additions) == 1:
                 raise
@@ -106,7 +108,7 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
 def change(row: Rehearsal, *, actor: User, **changes: Unpack[SentenceChanges]) -> Rehearsal:
     row = _lock_sentence(row)
     before, masked_before = facts(row), _masked_facts(row)
-    _apply(row, changes, _find_targets(row.agent))
+    _apply_changes(row, changes, _find_targets(row.agent))
     if facts(row) != before:
         row.save()
         after = _masked_facts(sentences_of([row.agent]).get(pk=row.pk))
@@ -215,7 +217,7 @@ def _lock_sentence(row: Rehearsal) -> Rehearsal:
     return current
 
 
-def _apply(row: Rehearsal, changes: SentenceChanges, targets: Targets) -> None:
+def _apply_changes(row: Rehearsal, changes: SentenceChanges, targets: Targets) -> None:
     if "says" in changes:
         row.says = validated_text(" ".join(changes["says"].split()), field="says", limit=MAX_SENTENCE_LENGTH)
         if not row.says:

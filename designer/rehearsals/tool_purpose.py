@@ -165,12 +165,12 @@ def words_of(signatures: Iterable[Signature]) -> set[str]:
     for signature in signatures:
         description, contrast = _split_description(signature.description)
         texts = [signature.name, signature.title, description[:_MAX_LENGTH], contrast]
-        texts += [*_LIMIT.findall(description), *_members(signature)]
+        texts += [*_LIMIT.findall(description), *_names_of_members(signature)]
         text_words.update(word for text in texts for word in words.words(text))
     return text_words | ACTION_OF.keys() | THING_OF.keys() | set(THING_OF.values())
 
 
-def _members(signature: Signature) -> list[str]:
+def _names_of_members(signature: Signature) -> list[str]:
     members = [member.name for member in (*signature.inputs, *signature.outputs)]
     return members + [value.name for member in signature.inputs for value in member.allowed_values[:20]]
 
@@ -221,7 +221,7 @@ def purpose(signature: Signature, stems: Stems) -> Purpose:
         (_IN_NAME, name),
         (_IN_FIRST, [*lead, *words.words(title)]),
         (_IN_REST, words.words(description[:_MAX_LENGTH])),
-        (_IN_MEMBERS, words.words(" ".join(_members(signature)))),
+        (_IN_MEMBERS, words.words(" ".join(_names_of_members(signature)))),
     ):
         for word in text_words:
             if stem := stems.content_stem(word):
@@ -229,8 +229,8 @@ def purpose(signature: Signature, stems: Stems) -> Purpose:
         for stem in {stems.content_stem(word) for word in text_words} - {""}:
             weights[stem] = weights.get(stem, 0.0) + weight
     clause = words.words(first_sentence[:_LEAD_LENGTH].partition(",")[0])
-    phrases = _things(name, clause if not _REQUEST.match(first_sentence) else [], stems)
-    action = _action(name, lead, stems)
+    phrases = _find_things(name, clause if not _REQUEST.match(first_sentence) else [], stems)
+    action = _find_action(name, lead, stems)
     if action == "read" and (
         not _PLURAL_WORDS.isdisjoint(lead[:_MAX_PHRASE]) or bool(phrases and stems.is_plural(phrases[0][-1]))
     ):
@@ -255,7 +255,7 @@ def purpose(signature: Signature, stems: Stems) -> Purpose:
     )
 
 
-def _action(name: Sequence[str], lead: Sequence[str], stems: Stems) -> str:
+def _find_action(name: Sequence[str], lead: Sequence[str], stems: Stems) -> str:
     """Return the action of the sentence; if that only returns something, the action of the name."""
     sentence_action = next((stems.action(word) for word in lead if not _is_adverb(word)), "")
     verb_index = find_verb(name)
@@ -294,7 +294,7 @@ def _to_gerund_phrase(gist: str) -> str:
     bases = {
         index: base
         for index in (verb_index, verb_index + 2)
-        if (base := _base(gist_words[index : index + 1]))
+        if (base := _base_form(gist_words[index : index + 1]))
     }
     if gist_words[verb_index + 1 : verb_index + 2] not in (["and"], ["or"]):
         bases.pop(verb_index + 2, None)
@@ -321,7 +321,7 @@ def _is_adverb(word: str) -> bool:
     return word.lower().endswith("ly") or word.lower() == "and"
 
 
-def _base(text_words: Sequence[str]) -> str:
+def _base_form(text_words: Sequence[str]) -> str:
     """Return the base form of a verb that the table has, or that ends as only a verb would at the start of a
     sentence.
     """
@@ -341,7 +341,7 @@ def _first_sentence(text: str) -> str:
     return sentences[1] if is_label else sentences[0]
 
 
-def _things(name: Sequence[str], lead: Sequence[str], stems: Stems) -> list[Sequence[str]]:
+def _find_things(name: Sequence[str], lead: Sequence[str], stems: Stems) -> list[Sequence[str]]:
     """Return the object of the verb that starts the sentence, then that of the verb in the name."""
     sentence_phrase: Sequence[str] = ()
     is_verb = bool(lead) and (bool(stems.action(lead[0])) or _begins_alike(name, lead, stems))

@@ -61,7 +61,7 @@ def trees(roots: Sequence[Agent]) -> dict[int, list[Node]]:
     items: defaultdict[int, list[tuple[Pin, ReleasedTool]]] = defaultdict(list)
     for pin in pinned_signatures.read_items(rows.values()):
         items[pin.agent_id].append((pin, released_tool(pin)))
-    nodes = {pk: _node(agent, items[pk], procedure_rows[pk], rows) for pk, agent in rows.items()}
+    nodes = {pk: _build_node(agent, items[pk], procedure_rows[pk], rows) for pk, agent in rows.items()}
     return {root: [nodes[agent.pk] for agent in tree] for root, tree in agents_by_root.items()}
 
 
@@ -145,7 +145,7 @@ def released_tool(pin: Pin, trial_words: Words | None = None) -> ReleasedTool:
     )
 
 
-def _node(
+def _build_node(
     agent: Agent,
     items: Sequence[tuple[Pin, ReleasedTool]],
     rows: rendering.Rows,

@@ -225,7 +225,7 @@ def _between_tools(
     for pk, tool in new.items():
         if pk in old and old[pk] != tool:
             members = _changed_members(old[pk].signature, tool.signature)
-            sentences = list(_sentences(old[pk], tool, members))
+            sentences = list(_describe_change(old[pk], tool, members))
             changed.append(ReleasedToolChange("changed", pk, tool.signature.name, sentences, members))
     return [*removed, *added, *changed]
 
@@ -259,7 +259,7 @@ def _between_transfers(
     return changes
 
 
-def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[ChangedMember]) -> Iterator[str]:
+def _describe_change(old: ReleasedTool, new: ReleasedTool, members: list[ChangedMember]) -> Iterator[str]:
     old_version, new_version = old.version, new.version
     if old_version.label != new_version.label and old_version.label and new_version.label:
         labels = {"before": old_version.label, "after": new_version.label}
@@ -307,11 +307,12 @@ _members_by_digests: ContentCache[list[ChangedMember]] = ContentCache(size=500)
 
 def _changed_members(old: Effective, new: Effective) -> list[ChangedMember]:
     return _members_by_digests.get(
-        (digest_once(old), digest_once(new)), lambda: list(_members((), as_document(old), as_document(new)))
+        (digest_once(old), digest_once(new)),
+        lambda: list(_list_changed_members((), as_document(old), as_document(new))),
     )
 
 
-def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[ChangedMember]:
+def _list_changed_members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[ChangedMember]:
     """Yield the members that differ. Parameters are matched by the vendor's name, in any order."""
     if steps[2:3] != ("preset",):
         old, new = _by_name(old), _by_name(new)
@@ -325,7 +326,7 @@ def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[ChangedMemb
         if name not in old or name not in new:
             yield ChangedMember(member_steps, old.get(name), new.get(name))
         else:
-            yield from _members(member_steps, old[name], new[name])
+            yield from _list_changed_members(member_steps, old[name], new[name])
 
 
 def _by_name(value: Any) -> Any:

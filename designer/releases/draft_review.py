@@ -103,7 +103,7 @@ def review_draft(agent: Agent, reader: User) -> DraftReview:
             name: TokenChange(before.get(name), size)
             for name, size in token_budget.tokens_by_format(draft).items()
         },
-        size_change=_size(draft) - (_size(old) if old else 0),
+        size_change=_count_tokens(draft) - (_count_tokens(old) if old else 0),
         rehearsals=list(facts.rehearsals.values()),
         readiness=list(facts.readiness),
         bindings=moved_bindings
@@ -150,7 +150,7 @@ def summary(agent: Agent) -> DraftSummary:
             promotable = newest
     return DraftSummary(
         changes=diff.compare_releases(old, draft).count,
-        tokens=_size(draft) - (_size(old) if old else 0),
+        tokens=_count_tokens(draft) - (_count_tokens(old) if old else 0),
         against=against,
         live=live,
         promotable=promotable,
@@ -158,7 +158,7 @@ def summary(agent: Agent) -> DraftSummary:
     )
 
 
-def _size(document: ReleaseDocument) -> int:
+def _count_tokens(document: ReleaseDocument) -> int:
     """Return the tokens of all agents of the tree: of their tools in the usual format, and of their
     procedures.
     """

@@ -43,9 +43,9 @@ class _History:
         # The tools of newest rows as far as they were needed, never whole documents.
         self._shown: dict[NumberedToolKey, ReleasedTool] = {}
         for row in _VERSIONS.rows(agent=agent):
-            self._note(row)
+            self._note_version(row)
         for pk in unread:
-            self._add(Release.objects.only("agent_id", "number", "document").get(pk=pk))
+            self._number_release(Release.objects.only("agent_id", "number", "document").get(pk=pk))
 
     def changed(
         self,
@@ -70,7 +70,7 @@ class _History:
             self._shown.update((key, earlier[key]) for key in keys)
         return {key: self._shown[key] for key in changed_keys}
 
-    def _add(self, release: Release) -> None:
+    def _number_release(self, release: Release) -> None:
         tools = tools_of(release)
         changed = self.changed(tools)
         for key, tool in tools.items():
@@ -94,11 +94,11 @@ class _History:
                 digest=numbering.digest_of(tool),
             )
             self.missing.append(row)
-            self._note(row)
+            self._note_version(row)
             self._shown[key] = tool
 
-    def _note(self, row: EffectiveVersion) -> None:
-        self.newest[_key(row)] = row
+    def _note_version(self, row: EffectiveVersion) -> None:
+        self.newest[_key_of(row)] = row
         self._uuids[row.node].add(row.uuid)
         self._names[row.node].add(row.dotted_name.lower())
 
@@ -188,7 +188,7 @@ def versions_of_tools(
     digests = {key: numbering.digest_of(tool) for key, tool in tools}
 
     def read_versions() -> dict[NumberedToolKey, EffectiveVersion]:
-        by_key = {_key(row): row for row in rows.all()}
+        by_key = {_key_of(row): row for row in rows.all()}
         return {key: row for key, row in by_key.items() if row.digest == digests.get(key)}
 
     result = read_versions()
@@ -225,15 +225,15 @@ def release_with(version: EffectiveVersion, last: Release) -> Release | None:
     # No document is read yet: there may be hundreds. A release may lack the tool, but nearly always the first
     # one has it.
     available = releases.exclude(retirement__sunset_at__lte=timezone.now()).order_by("-number")
-    pks, key = available.values_list("pk", flat=True), _key(version)
-    release_id = next((pk for pk in pks if _contains(pk, key)), None)
+    pks, key = available.values_list("pk", flat=True), _key_of(version)
+    release_id = next((pk for pk in pks if _release_contains(pk, key)), None)
     return (
         None if release_id is None else releases.select_related("agent").defer("document").get(pk=release_id)
     )
 
 
 @lru_cache(maxsize=MAX_CACHED_HOLDINGS)
-def _contains(release: int, key: NumberedToolKey) -> bool:
+def _release_contains(release: int, key: NumberedToolKey) -> bool:
     """Return whether the release contains the tool. Cached per process, because releases never change."""
     return key in tools_of(Release.objects.only("agent_id", "document").get(pk=release))
 
@@ -242,7 +242,7 @@ def tools_of(release: Release) -> dict[NumberedToolKey, ReleasedTool]:
     return numbering.tools_of_document(release_document.decode(release.document), release.agent_id)
 
 
-def _key(row: EffectiveVersion) -> NumberedToolKey:
+def _key_of(row: EffectiveVersion) -> NumberedToolKey:
     return NumberedToolKey(row.node, row.tool, row.child)
 
 

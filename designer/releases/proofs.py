@@ -25,14 +25,14 @@ NO_KEY = gettext_lazy(
 
 
 def proof_of_release(key: bytes, *, agent: int, number: int, digest: str, created_by: int) -> str:
-    return _proof(key, "release", agent, number, digest, created_by)
+    return _compute_proof(key, "release", agent, number, digest, created_by)
 
 
 def proof_of_export(key: bytes, *, release: int, format_: str, body: bytes) -> str:
-    return _proof(key, "export", release, format_, hashlib.sha256(body).hexdigest())
+    return _compute_proof(key, "export", release, format_, hashlib.sha256(body).hexdigest())
 
 
-def _proof(key: bytes, *facts: object) -> str:
+def _compute_proof(key: bytes, *facts: object) -> str:
     # The trigger pegboard_check_proof uses the same format.
     return hmac.new(key, "\n".join(map(str, facts)).encode(), hashlib.sha256).hexdigest()
 

@@ -128,16 +128,16 @@ def find_received_release(
         rows = cursor.fetchall()
     if not rows:
         return None
-    published = _approval(rows[0][2:6])
+    published = _build_approval(rows[0][2:6])
     assert published is not None  # noqa: S101 - the query joins it
     tools = []
     for row in (row[6:] for row in rows):
         label, (rewrite, first_seen_at) = row[5], row[7:9]
         name = version_name(label, rewrite, first_seen_at) if first_seen_at else label
-        approvals = (_approval(row[start : start + 4]) for start in (9, 13, 17))
+        approvals = (_build_approval(row[start : start + 4]) for start in (9, 13, 17))
         tools.append(ToolProvenance(*row[:7], name, *approvals))  # type: ignore[call-arg]
     return ReceivedRelease(rows[0][0], rows[0][1], published, tools)
 
 
-def _approval(row: tuple[object, ...]) -> Approval | None:
+def _build_approval(row: tuple[object, ...]) -> Approval | None:
     return None if row[0] is None else Approval(*row)  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ class ReleaseComparison:
         self._rows: list[_Row] = []
         for agent in (self._root, *changes.agents):
             # Tools that calls may fail on come before those with other texts.
-            tools = sorted(agent.tools, key=_rank)
+            tools = sorted(agent.tools, key=_rank_of_tool)
             groups: list[tuple[str, Iterable[_DescribedChange]]] = [
                 ("", agent.agent),
                 ("tool", tools),
@@ -105,17 +105,17 @@ class ReleaseComparison:
                 described.append(replace(heading, is_heading=True))
             agent = row.agent
             if row.key and row.key == key:
-                described.append(replace(self._describe(row, parts), is_open=True))
+                described.append(replace(self._describe_row(row, parts), is_open=True))
             elif row.key in details:
                 described.append(replace(details[row.key], is_open=is_open))
             elif row.change is not None:
-                described.append(self._describe(row, is_head=bool(row.key)))
+                described.append(self._describe_row(row, is_head=bool(row.key)))
         return page.with_rows(described)
 
     def details(self, key: str, number: str = "") -> ReadableChange | None:
         """Describe one change. number: of the first of its differences, if it has many."""
         row = next((row for row in self._rows if row.key == key), None)
-        return self._describe(row, number) if row else None
+        return self._describe_row(row, number) if row else None
 
     def _short_details(self, rows: Sequence[_Row]) -> dict[str, ReadableChange]:
         """Return the details of all changes, by key; nothing if they would make the page long."""
@@ -127,13 +127,13 @@ class ReleaseComparison:
         size, details = 0, {}
         for row in rows:
             if row.key:
-                details[row.key] = self._describe(row)
+                details[row.key] = self._describe_row(row)
                 size += _size_of(details[row.key])
             if size > MAX_DETAILS_SIZE:
                 return {}
         return details
 
-    def _describe(self, row: _Row, number: str = "", *, is_head: bool = False) -> ReadableChange:
+    def _describe_row(self, row: _Row, number: str = "", *, is_head: bool = False) -> ReadableChange:
         match row.change:
             case ChangedMember() as member:
                 label = Wording(_("The agent's {member}"), {"member": member.path})
@@ -182,7 +182,7 @@ def compare_for_people(
     return ReleaseComparison(before, after) if before and after else None
 
 
-def _rank(tool: ReleasedToolChange) -> int:
+def _rank_of_tool(tool: ReleasedToolChange) -> int:
     if tool.mark == "changed":
         return 1 if any(not _TEXTS & {member.steps[0], member.steps[-1]} for member in tool.members) else 3
     return 0 if tool.mark == "removed" else 2

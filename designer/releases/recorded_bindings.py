@@ -50,14 +50,14 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Binding
     changes = []
     for row in before["tools"]:
         other = current_rows.get((row["agent"], row["tool_id"]))
-        if other and _state(row) != _state(other):
+        if other and _state_of(row) != _state_of(other):
             values = {"tool": row["tool"], "now": describe(other), "before": describe(row)}
             message = Wording(_("“{tool}” is run by {now} now, and was run by {before}."), values)
             changes.append(BindingDifference(row["tool"], row["agent"], message, row, other))
     return changes
 
 
-def _state(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _state_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["runs"], row["activity"], row["activity_version"], row["digest"]
 
 

@@ -57,7 +57,7 @@ def sign(release: Release) -> ReleaseSignature:
     )
     # Two concurrent callers get the signature that was stored first.
     return ReleaseSignature.objects.get_or_create(
-        release=release, key=key, defaults={"signature": _encode(signature)}
+        release=release, key=key, defaults={"signature": _encode_base64(signature)}
     )[0]
 
 
@@ -83,14 +83,14 @@ def _create_key() -> SigningKey:
     raw = private_key.private_bytes(
         serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()
     )
-    key = SigningKey(public=_encode(public))
+    key = SigningKey(public=_encode_base64(public))
     key.sealed = encryption.encrypt(Secret(raw.hex()), row=key.pk, field=FIELD)
     key.save(force_insert=True)
     audit.record(None, "make", key, after={"public": key.public}, why="Releases are signed with it.")
     return key
 
 
-def _encode(raw: bytes) -> str:
+def _encode_base64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 

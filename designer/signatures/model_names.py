@@ -30,7 +30,7 @@ def is_property(name: str) -> bool:
 
 def derive(vendor_name: str) -> str:
     """Return a legal tool name that is as close to the vendor's as possible."""
-    return vendor_name if is_legal(vendor_name) else _squeeze(vendor_name, r"[^A-Za-z0-9_-]+", "tool")
+    return vendor_name if is_legal(vendor_name) else _squeeze_name(vendor_name, r"[^A-Za-z0-9_-]+", "tool")
 
 
 def propose(wanted_name: str, used_names: Iterable[str], *, vendor: str) -> str:
@@ -64,7 +64,7 @@ def aliases(names: Iterable[str]) -> dict[str, str]:
         return {name: name for name in name_list}
     # Sorted, so that the order of a vendor's parameters changes nothing.
     proposals = {
-        name: name if is_property(name) else _squeeze(name, r"[^A-Za-z0-9_]+", "parameter")
+        name: name if is_property(name) else _squeeze_name(name, r"[^A-Za-z0-9_]+", "parameter")
         for name in sorted(name_list)
     }
     claims = Counter(key.lower() for key in proposals.values())
@@ -78,12 +78,12 @@ def aliases(names: Iterable[str]) -> dict[str, str]:
     # Names that claim the same key ("Due date", "due-date") all get a tail.
     for name, key in proposals.items():
         if name not in keys:
-            keys[name] = _free(key, name, used | {key.lower()})
+            keys[name] = _choose_free_name(key, name, used | {key.lower()})
             used.add(keys[name].lower())
     return {name: keys[name] for name in name_list}
 
 
-def _squeeze(name: str, illegal: str, fallback: str) -> str:
+def _squeeze_name(name: str, illegal: str, fallback: str) -> str:
     plain = unicodedata.normalize("NFKD", name)
     if not plain.isascii():
         # Composed again, because the parts of a Korean syllable are not letters by themselves.
@@ -95,7 +95,7 @@ def _squeeze(name: str, illegal: str, fallback: str) -> str:
     return squeezed[:MAX_LENGTH]
 
 
-def _free(wanted_name: str, name: str, used_names: set[str]) -> str:
+def _choose_free_name(wanted_name: str, name: str, used_names: set[str]) -> str:
     if wanted_name.lower() not in used_names:
         return wanted_name
     tails = (hashlib.sha256(f"{name}\0{salt}".encode()).hexdigest()[:_TAIL] for salt in count())

@@ -96,16 +96,16 @@ def perform(run_id: int) -> None:
         return
     run = TranslationRun.objects.select_related("judge", "vendor").get(pk=run_id)
     if run.judge.removed_at:
-        _end(run, "The evaluation model was removed.")
+        _end_run(run, "The evaluation model was removed.")
         return
     try:
         is_over = _translate_portion(run)
     except (RefusedError, UndecryptableError) as exc:
-        _end(run, printable(exc.message, 1_000))
+        _end_run(run, printable(exc.message, 1_000))
     except (ProtocolError, InvalidReplyError) as exc:
         message = printable(getattr(exc, "message", str(exc)), 1_000)
         if run.attempts >= len(RETRY_DELAYS):
-            _end(run, message)
+            _end_run(run, message)
             return
         retry_after = timedelta(seconds=getattr(exc, "retry_after", None) or 0)
         wait = max(RETRY_DELAYS[run.attempts], min(retry_after, MAX_WAIT))
@@ -114,7 +114,7 @@ def perform(run_id: int) -> None:
         )
     else:
         if is_over:
-            _end(run, "")
+            _end_run(run, "")
         else:
             TranslationRun.objects.filter(pk=run.pk, status__in=ACTIVE).update(due_at=Now())
 
@@ -176,7 +176,7 @@ def find_untranslated(run: TranslationRun) -> TextBatch:
     return TextBatch(list(texts.values()), last, done, is_last=len(tools) < TOOLS_AT_ONCE)
 
 
-def _end(run: TranslationRun, message: str) -> None:
+def _end_run(run: TranslationRun, message: str) -> None:
     status = RehearsalStatus.FAILED if message else RehearsalStatus.SUCCEEDED
     TranslationRun.objects.filter(pk=run.pk, status__in=ACTIVE).update(
         status=status, message=message, due_at=None, finished_at=Now()

@@ -49,12 +49,12 @@ def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
     is_partial = request.headers.get("HX-Request") == "true"
     if request.method != "POST":
         choice = ToolSelection.from_parameters(agent, request.GET)
-        return _page(request, choice, "designer/_add_tools_dialog.html" if is_partial else "")
+        return _render_page(request, choice, "designer/_add_tools_dialog.html" if is_partial else "")
     if request.POST.get("do") == "pin":
         partial = "designer/_add_choice.html" if is_partial else ""
         done, refused = pin_ticked(request, agent)
         if refused or not done:
-            return _page(
+            return _render_page(
                 request,
                 ToolSelection.from_parameters(agent, request.POST, errors_by_tool=refused, done=done),
                 partial,
@@ -63,10 +63,12 @@ def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
         address = reverse("agent", args=[agent.slug])
         return HttpResponse(headers={"HX-Redirect": address}) if partial else redirect(address)
     choice = ToolSelection.from_parameters(agent, request.POST)
-    return _page(request, choice, "designer/_add_choice.html") if is_partial else redirect(choice.address)
+    return (
+        _render_page(request, choice, "designer/_add_choice.html") if is_partial else redirect(choice.address)
+    )
 
 
-def _page(request: HttpRequest, choice: "ToolSelection", partial: str) -> HttpResponse:
+def _render_page(request: HttpRequest, choice: "ToolSelection", partial: str) -> HttpResponse:
     filters = tool_search.filters(choice.asked, choice.allowed)
     context = {
         "choice": choice,

@@ -79,7 +79,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST":
         try:
             if "do" not in request.POST:
-                changed = _save(request, page_pins, places)
+                changed = _save_changes(request, page_pins, places)
                 messages.success(request, _saved_message(changed))
                 return redirect(request.get_full_path())
             if form.is_valid():
@@ -97,7 +97,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
             refusal = " ".join(map(translate_sentence, (error.message, *error.fields.values())))
             if isinstance(error, ChecksFailedError):
                 codes = set(error.failed_codes)
-    rows = _rows(agent, page_pins, places, request)
+    rows = _build_rows(agent, page_pins, places, request)
     keys = ApiKey.objects.filter(named__agent=agent, revoked_at=None).exclude(environment="")
     context = {
         "agent": agent,
@@ -120,7 +120,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def environment_default(request: HttpRequest, slug: str, env: str) -> HttpResponse:
-    row = _environment(request, slug, env)
+    row = _find_environment(request, slug, env)
     is_default = request.POST.get("is_default", "1") == "1"
     acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
     page = reverse("agent-environments", args=[slug])
@@ -140,7 +140,7 @@ def environment_default(request: HttpRequest, slug: str, env: str) -> HttpRespon
 
 @requires_post(Role.DESIGNER)
 def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpResponse:
-    row = _environment(request, slug, env)
+    row = _find_environment(request, slug, env)
     is_protected = request.POST.get("is_protected", "1") == "1"
     with show_errors(request):
         environments.protect(row, actor=person(request), is_protected=is_protected)
@@ -158,7 +158,7 @@ def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpRespon
 
 @requires_post(Role.DESIGNER)
 def environment_remove(request: HttpRequest, slug: str, env: str) -> HttpResponse:
-    row = _environment(request, slug, env)
+    row = _find_environment(request, slug, env)
     environments.remove(row, actor=person(request))
     messages.success(
         request, _("“{name}” was removed. Calls and keys that select it are refused.").format(name=row.name)
@@ -168,7 +168,7 @@ def environment_remove(request: HttpRequest, slug: str, env: str) -> HttpRespons
 
 @requires_post(Role.DESIGNER)
 def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse:
-    row = _environment(request, slug, env)
+    row = _find_environment(request, slug, env)
     try:
         count = mocks.bind_all(row, actor=person(request))
     except DomainError as error:
@@ -184,12 +184,12 @@ def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse
     return redirect("agent-environments", slug)
 
 
-def _environment(request: HttpRequest, slug: str, env: str) -> Environment:
+def _find_environment(request: HttpRequest, slug: str, env: str) -> Environment:
     rows = Environment.objects.select_related("agent")
     return get_object_or_404(rows, agent=find_agent(request, slug), name=env)
 
 
-def _rows(
+def _build_rows(
     agent: Agent, pins: Sequence[Pin], places: Sequence[Environment], request: HttpRequest
 ) -> list[EnvironmentRow]:
     bound_rows = bound_tools.bindings_by_environment(places, pins) if places else {}
@@ -198,13 +198,13 @@ def _rows(
     rows = []
     for index, pin in enumerate(pins):
         choices = [
-            ("", _("Default ({implementation})").format(implementation=_words(usual[index]))),
+            ("", _("Default ({implementation})").format(implementation=_describe_binding(usual[index]))),
             ("latent", _("Simulated by the model")),
         ]
         choices += [(str(row.pk), f"{kind_of(row)}: {row}") for row in offered[pin]]
         values, cells = {value for value, _ in choices}, []
         for place in places:
-            bound, name = bound_rows[place.pk][index], _name(pin, place)
+            bound, name = bound_rows[place.pk][index], _field_name(pin, place)
             binding = environments.state(bound.binding)
             if binding not in values:
                 choices.append(
@@ -222,7 +222,7 @@ def _rows(
                     name,
                     binding,
                     choice=request.POST.get(name, binding),
-                    implementation=_words(bound),
+                    implementation=_describe_binding(bound),
                     states=ready[place.pk][index].states,
                     activity=bound.activity,
                     version=bound.version,
@@ -233,7 +233,7 @@ def _rows(
     return rows
 
 
-def _words(bound: BoundTool) -> str:
+def _describe_binding(bound: BoundTool) -> str:
     """Return a short description of the implementation."""
     match bound.resolution.runs:
         case "vendor":
@@ -245,18 +245,18 @@ def _words(bound: BoundTool) -> str:
     return _("nothing")
 
 
-def _name(pin: Pin, place: Environment) -> str:
+def _field_name(pin: Pin, place: Environment) -> str:
     return f"{pin.pk}-{place.pk}"
 
 
 @transaction.atomic
-def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environment]) -> int:
+def _save_changes(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environment]) -> int:
     """Save all changes or none: a user sees one table. Untouched cells stay as they are now."""
     changed = 0
     acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
     for pin in pins:
         for place in places:
-            name = _name(pin, place)
+            name = _field_name(pin, place)
             choice, binding = request.POST.get(name), request.POST.get(f"was-{name}", environments.WHATEVER)
             if choice is None or choice == binding:
                 continue

@@ -214,10 +214,10 @@ def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
     """A step-by-step run of a procedure, in which the mock of its tool answers each step."""
     agent = find_agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
-    run = _uuid(request.GET.get("run", ""))
+    run = _parse_uuid(request.GET.get("run", ""))
     if run is None:
         return redirect(f"{request.path}?run={uuid.uuid4()}")
-    return _rehearsal(request, agent, row, run)
+    return _render_rehearsal(request, agent, row, run)
 
 
 @requires_post(Role.DESIGNER)
@@ -225,7 +225,7 @@ def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpR
     """Run the whole procedure, or the remaining steps of a run, against mocks. Missing mocks are created."""
     agent = find_agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
-    run = _uuid(request.GET.get("run", "")) or uuid.uuid4()
+    run = _parse_uuid(request.GET.get("run", "")) or uuid.uuid4()
     with show_errors(request):
         mock_rehearsals.run_all_steps(agent, row, run, actor=person(request))
     return redirect(f"{reverse('mock-rehearsal', args=[slug, procedure])}?run={run}")
@@ -235,24 +235,24 @@ def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpR
 def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: int) -> HttpResponse:
     agent = find_agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
-    run = _uuid(request.GET.get("run", ""))
+    run = _parse_uuid(request.GET.get("run", ""))
     rehearsal = mock_rehearsals.read_rehearsal(agent, row, run) if run else None
     if run is None or rehearsal is None or not 0 < step <= len(rehearsal.steps):
         return redirect("mock-rehearsal", slug, procedure)
     form = _step_form(rehearsal.steps[step - 1], rehearsal, request.POST)
     if not form.is_valid():
-        return _rehearsal(request, agent, row, run, sent=(step, form))
+        return _render_rehearsal(request, agent, row, run, sent=(step, form))
     try:
         mock_rehearsals.run_step(agent, row, run, step, actor=person(request), arguments=form.arguments)
     except checks.ArgumentsError as error:
         form.refuse(error)
-        return _rehearsal(request, agent, row, run, sent=(step, form))
+        return _render_rehearsal(request, agent, row, run, sent=(step, form))
     except DomainError as error:
         messages.error(request, error.message)
     return redirect(f"{reverse('mock-rehearsal', args=[slug, procedure])}?run={run}#step-{step}")
 
 
-def _rehearsal(
+def _render_rehearsal(
     request: HttpRequest,
     agent: Agent,
     row: Procedure,
@@ -288,7 +288,7 @@ def _step_form(
     )
 
 
-def _uuid(text: str) -> uuid.UUID | None:
+def _parse_uuid(text: str) -> uuid.UUID | None:
     try:
         return uuid.UUID(text)
     except ValueError:

@@ -33,7 +33,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
         subscriptions.choose(user, form.cleaned_data["events"])
         messages.success(request, _("Saved. You get these notifications from now on."))
         return redirect("notifications")
-    return _page(request, user, form=form)
+    return _render_page(request, user, form=form)
 
 
 @requires_post(Role.VIEWER)
@@ -41,13 +41,13 @@ def address(request: HttpRequest) -> HttpResponse:
     user = person(request)
     form = AddressForm(request.POST)
     if not form.is_valid():
-        return _page(request, user, address_form=form)
+        return _render_page(request, user, address_form=form)
     try:
         row = subscriptions.set_address(user, **form.cleaned_data)
         subscriptions.ask_to_confirm(user)
     except DomainError as error:
         form.refuse(error)
-        return _page(request, user, address_form=form)
+        return _render_page(request, user, address_form=form)
     if row.confirmed_at:
         messages.success(request, _("Saved."))
     else:
@@ -87,7 +87,7 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
     actor = person(request)
     owner = None if actor.can_administer else actor
     start = {"agents": request.GET.getlist("agent")}
-    form = WebhookForm(request.POST or None, initial=start, agents=_tree(actor), owner=owner)
+    form = WebhookForm(request.POST or None, initial=start, agents=_agent_tree(actor), owner=owner)
     if request.method == "POST" and form.is_valid():
         with form.catch_errors():
             row, secret = agent_webhooks.create(actor=actor, **form.facts())
@@ -97,11 +97,11 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = _webhook(request, pk)
+    row = _find_webhook(request, pk)
     webhook_agents = agent_webhooks.agents_of(row)
     start = {"name": row.name, "events": row.events, "agents": [agent.slug for agent in webhook_agents]}
     form = WebhookChangeForm(
-        request.POST or None, initial=start, agents=_tree(person(request)), owner=row.owner
+        request.POST or None, initial=start, agents=_agent_tree(person(request)), owner=row.owner
     )
     address = webhooks.shown_address(row)
     form.fields["url"].help_text = (
@@ -129,7 +129,7 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = _webhook(request, pk)
+    row = _find_webhook(request, pk)
     delivery = webhooks.send_test(row, actor=person(request))
     if delivery.error:
         messages.error(request, _("The test failed. {error}").format(error=delivery.error))
@@ -143,7 +143,7 @@ def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = _webhook(request, pk)
+    row = _find_webhook(request, pk)
     if row.is_paused:
         webhooks.resume(row, actor=person(request))
         messages.success(request, _("Resumed. Waiting deliveries are sent now."))
@@ -156,14 +156,14 @@ def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
 @never_cache
 @requires_post(Role.DESIGNER)
 def webhook_secret(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = _webhook(request, pk)
+    row = _find_webhook(request, pk)
     secret = webhooks.replace_secret(row, actor=person(request))
     return _show_secret(request, row, secret.reveal())
 
 
 @requires_post(Role.DESIGNER)
 def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = _webhook(request, pk)
+    row = _find_webhook(request, pk)
     webhooks.remove(row, actor=person(request))
     messages.success(request, _("“{name}” and its secret were removed.").format(name=row))
     return redirect("notifications")
@@ -199,15 +199,15 @@ def _follow_or_unfollow(request: HttpRequest, target: Agent | Tool, page: HttpRe
     return redirect("notifications") if request.POST.get("back") == "notifications" else page
 
 
-def _webhook(request: HttpRequest, pk: Any) -> Webhook:
+def _find_webhook(request: HttpRequest, pk: Any) -> Webhook:
     return get_object_or_404(agent_webhooks.visible_to(person(request)), pk=pk)
 
 
-def _tree(user: User) -> list[tuple[int, Agent]]:
+def _agent_tree(user: User) -> list[tuple[int, Agent]]:
     return agents.in_tree_order(list(Agent.objects.active().visible_to(user).order_by("name", "id")))
 
 
-def _page(
+def _render_page(
     request: HttpRequest,
     user: User,
     form: EventsForm | None = None,

@@ -55,13 +55,13 @@ def palette(request: HttpRequest) -> HttpResponse:
         for entry in entries
         if role.includes(entry.role)
     ]
-    groups = [(_("Actions"), _matching(actions, text)), (_("Pages"), _matching(pages, text))]
+    groups = [(_("Actions"), _matching_targets(actions, text)), (_("Pages"), _matching_targets(pages, text))]
     target_groups = find_targets(text, user) if text else []
     context = {"groups": [group for group in [*target_groups, *groups] if group[1]], "text": text}
     template = "designer/_keys.html" if "keys" in request.GET else "designer/_palette.html"
     return render(request, template, context)
 
 
-def _matching(targets: list[JumpTarget], text: str) -> list[JumpTarget]:
+def _matching_targets(targets: list[JumpTarget], text: str) -> list[JumpTarget]:
     words = text.lower().split()
     return [target for target in targets if all(word in target.label.lower() for word in words)]

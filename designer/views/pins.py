@@ -43,9 +43,9 @@ HISTORY_SHOWN = 20
 @requires(write=Role.DESIGNER)
 def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Edit a pin: the vendor's texts are at the left, the tuned texts at the right."""
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     form = _words_form(row, request.POST or request.GET, is_bound=request.method == "POST")
-    form.edits(tunings.facts(_tuning(row)))
+    form.edits(tunings.facts(_read_tuning(row)))
     if request.method == "POST" and form.is_valid():
         with form.catch_errors():
             tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
@@ -55,7 +55,7 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             query = {"format": name} if name in shown_tools.TEXTS else {}
             query |= form.page_query()
             return redirect(f"{reverse('pin', args=[slug, row.pk])}{'?' if query else ''}{urlencode(query)}")
-    return _pin_page(request, row, form)
+    return _render_pin(request, row, form)
 
 
 def _words_form(row: Pin, data: QueryDict | None = None, *, is_bound: bool = False) -> WordsForm:
@@ -64,12 +64,12 @@ def _words_form(row: Pin, data: QueryDict | None = None, *, is_bound: bool = Fal
         data if is_bound else None,
         pages=data,
         version=row.version,
-        below=tunings.shown_words(row, _tuning(row.tool)),
-        words=tunings.shown_words(row, _tuning(row)),
+        below=tunings.shown_words(row, _read_tuning(row.tool)),
+        words=tunings.shown_words(row, _read_tuning(row)),
     )
 
 
-def _pin_page(
+def _render_pin(
     request: HttpRequest,
     row: Pin,
     form: WordsForm,
@@ -87,7 +87,7 @@ def _pin_page(
     is_configured = row.configuration is not None or configurations.parameter_of(row.version) is not None
     context = {
         "form": form,
-        "tuning": _tuning(row),
+        "tuning": _read_tuning(row),
         "is_masked": has_mask(form.own),
         "choice": choice,
         "failing": PinRetryForm(pin=row),
@@ -122,7 +122,7 @@ def _describe_pin(row: Pin) -> dict[str, Any]:
         "cautions": less_cautious(words, row.version.decoded()),
         "stale": pinned_signatures.stale_of(row),
         "restorable": tunings.ACTIONS,
-        "stale_state": edit_conflicts.etag(tunings.facts(_tuning(row))),
+        "stale_state": edit_conflicts.etag(tunings.facts(_read_tuning(row))),
         "restore_url": reverse("pin-restore", args=[row.agent.slug, row.pk]),
         "settle_url": reverse("pin-settle", args=[row.agent.slug, row.pk]),
         "versions": version_choices(row.tool),
@@ -131,8 +131,8 @@ def _describe_pin(row: Pin) -> dict[str, Any]:
     }
 
 
-def _tuning(target: Pin | Tool) -> Tuning | None:
-    """Return the tuning that `_pin` has read, with the version that it was written for."""
+def _read_tuning(target: Pin | Tool) -> Tuning | None:
+    """Return the tuning that `_find_pin` has read, with the version that it was written for."""
     return getattr(target, "tuning", None)
 
 
@@ -149,7 +149,7 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Show the tool's text for a model, as a part of the editor: with the stored texts, or the entered
     ones.
     """
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     data = request.POST if request.method == "POST" else request.GET
     format_ = shown_tools.TEXTS.get(data.get("format", ""), shown_tools.USUAL)
     form = _words_form(row, data, is_bound=request.method == "POST")
@@ -179,7 +179,7 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @requires(Role.VIEWER)
 def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Show the effects of moving this pin, as a part of the editor while the user selects a version."""
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     version = row.tool.versions.filter(ordinal=number(request.GET.get("ordinal", ""))).first()
     is_other = version is not None and version != row.version
     context = {"pin": row, "upgrade": upgrades.upgrade_to(row, version) if version and is_other else None}
@@ -188,7 +188,7 @@ def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     came_from = row.version.ordinal
     try:
         moved = pins.move_pin(
@@ -210,7 +210,7 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             request,
             _("“{name}” is now pinned to version {version}.").format(name=moved.name, version=version),
         )
-        for lost_words in upgrades.find_lost_words(_pin(request, slug, pk), moved.version.decoded()):
+        for lost_words in upgrades.find_lost_words(_find_pin(request, slug, pk), moved.version.decoded()):
             messages.warning(request, lost_words.message)
         if request.POST.get("from") == "upgrades":
             # With the way back (designer/views/upgrades.py).
@@ -229,13 +229,13 @@ def _refuse_choice(
 ) -> HttpResponse:
     choice.is_valid()
     choice.refuse(error)
-    return _refused_beside_words(request, _pin(request, slug, pk), choice)
+    return _refused_beside_words(request, _find_pin(request, slug, pk), choice)
 
 
 @requires(Role.VIEWER)
 def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     # Checks a name while it is entered, and proposes one that can be used.
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     alias = request.GET.get("alias", "").strip()
     name = alias or model_names.derive(row.version.decoded().name)
     proposal = pins.propose_name(row.agent, row.tool, name, besides=row)
@@ -250,7 +250,7 @@ def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     try:
         alias = request.POST.get("alias", "")
         renamed = pins.set_alias(row, actor=person(request), alias=alias, expected=_expected_state(request))
@@ -263,7 +263,7 @@ def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def pin_retry(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     form = PinRetryForm(request.POST, pin=row)
 
     def save() -> None:
@@ -274,7 +274,7 @@ def pin_retry(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def pin_mode(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     form = PinModeForm(request.POST, pin=row)
 
     def save() -> None:
@@ -286,7 +286,7 @@ def pin_mode(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def pin_configuration(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     form = PinConfigurationForm(request.POST, pin=row)
 
     def save() -> None:
@@ -318,13 +318,13 @@ def _refused_beside_words(
     request: HttpRequest, row: Pin, form: OperationForm, **forms: OperationForm
 ) -> HttpResponse:
     words = _words_form(row)
-    words.edits(tunings.facts(_tuning(row)))
-    return _pin_page(request, row, words, form, forms)
+    words.edits(tunings.facts(_read_tuning(row)))
+    return _render_pin(request, row, words, form, forms)
 
 
 @requires_post(Role.DESIGNER)
 def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     tunings.revert(row, actor=person(request))
     messages.success(request, _("The text was restored."))
     return redirect("pin", slug, row.pk)
@@ -332,21 +332,21 @@ def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def pin_restore(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     restore_words(request, row)
     return redirect("pin", slug, row.pk)
 
 
 @requires_post(Role.DESIGNER)
 def pin_settle(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     settle_member(request, row)
     return redirect("pin", slug, row.pk)
 
 
 @requires_post(Role.DESIGNER)
 def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(request, slug, pk)
+    row = _find_pin(request, slug, pk)
     pins.remove_pin(row, actor=person(request))
     messages.success(
         request, _("“{name}” is no longer pinned. Published releases keep it.").format(name=row.name)
@@ -354,7 +354,7 @@ def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("agent", slug)
 
 
-def _pin(request: HttpRequest, slug: str, pk: int) -> Pin:
+def _find_pin(request: HttpRequest, slug: str, pk: int) -> Pin:
     rows = (
         Pin.objects.live()
         .visible_to(person(request))

@@ -97,7 +97,7 @@ def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(write=Role.DESIGNER)
 def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """The editor. It opens with the user's unsaved text, if there is one."""
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     actor = person(request)
     draft = row.drafts.filter(user=actor).first()
     started = draft if draft and request.method != "POST" else row
@@ -128,13 +128,13 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
         **agent_panes.pane_context(row.agent, pane=f"procedure-{row.pk}", pins=pin_rows, query=request.GET),
         "procedure": row,
         "form": form,
-        **_draft(draft if started is draft else None),
+        **_draft_facts(draft if started is draft else None),
         "pins_offered": _pins_named(row.agent, request.GET.getlist("made")),
-        **_tools(pin_rows, checked),
-        **_remarks(checked, row, actor),
+        **_tools_for_pane(pin_rows, checked),
+        **_remarks_context(checked, row, actor),
         "open_sentences": proposals.find_open_sentences(checked.pieces[row.pk]),
         # Without the script, which loads them after the page.
-        **(_proposals(row, actor) if "proposals" in request.GET and actor.can_design else {}),
+        **(_proposals_context(row, actor) if "proposals" in request.GET and actor.can_design else {}),
     }
     return render(request, "designer/procedure.html", context, status=form.status)
 
@@ -142,7 +142,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
 @requires_post(Role.DESIGNER)
 def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Store the entered text as the user's draft and show its issues while the user types."""
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     context = {"agent": row.agent, "procedure": row, **_lint_typed_text(request, row)}
     return render(request, "designer/_procedure_remarks.html", context)
 
@@ -150,7 +150,7 @@ def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 @requires_post(Role.DESIGNER)
 def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Pin a tool that the text names, and store the entered text."""
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     # No 404 for a tool that is gone by now, which would lose what was typed.
     tool = Tool.objects.filter(pk=asked_number(request.POST.get("tool", ""))).first()
     refused = "" if tool else _("This tool was removed from the catalog. Choose another one.")
@@ -173,7 +173,7 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
 @requires_post(Role.DESIGNER)
 def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Remove pins that were made from the editor, and store the typed text if there is one."""
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     removed = _pins_named(row.agent, request.POST.getlist("pin"))
     for pin in removed:
         pins.remove_pin(pin, actor=person(request))
@@ -192,7 +192,7 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
     """Return the completions of the editor: with `own`, the agent's tools; else tools of the catalog that it
     has not pinned, best first, for the text behind an @.
     """
-    agent = _procedure(request, slug, procedure).agent
+    agent = _find_procedure(request, slug, procedure).agent
     if "own" in request.GET:
         return JsonResponse({"tools": _completed_tools(agent)})
     within = agent_vendors.allowed_vendors_of(agent).keys
@@ -217,7 +217,7 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 @require_GET
 def procedure_tool(request: HttpRequest, slug: str, procedure: str, pk: int) -> HttpResponse:
     """The inputs and outputs of one tool beside the editor, when a user opens it: required inputs first."""
-    agent = _procedure(request, slug, procedure).agent
+    agent = _find_procedure(request, slug, procedure).agent
     pin = get_object_or_404(pinned_signatures.pins_of_agents([agent]), pk=pk)
     signature = pinned_signatures.effective_of(pin)
     context = {
@@ -236,10 +236,10 @@ def procedure_proposals(request: HttpRequest, slug: str, procedure: str) -> Http
 
     A press returns to the text.
     """
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     if request.method == "POST":
         return _accept_proposal(request, row)
-    context = {"agent": row.agent, "procedure": row, **_proposals(row, person(request))}
+    context = {"agent": row.agent, "procedure": row, **_proposals_context(row, person(request))}
     return render(request, "designer/_proposals.html", context)
 
 
@@ -299,7 +299,7 @@ def _page_for(kind: str, key: str, sentence: str, agent: Agent, editor: str) -> 
 
 @requires_post(Role.DESIGNER)
 def procedure_discard(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     pins_made = editing.discard_draft(row, user=person(request))
     messages.success(request, _("Your unsaved text is discarded. This is the saved text."))
     # The editor offers to remove the pins that its address names.
@@ -310,7 +310,7 @@ def procedure_discard(request: HttpRequest, slug: str, procedure: str) -> HttpRe
 
 @requires_post(Role.DESIGNER)
 def procedure_move(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     position = asked_number(request.POST.get("position", "")) or row.position
     editing.move_procedure(row, actor=person(request), position=position)
     return redirect("procedure-list", slug)
@@ -318,7 +318,7 @@ def procedure_move(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
 
 @requires_post(Role.DESIGNER)
 def procedure_remove(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     editing.remove_procedure(row, actor=person(request))
     messages.success(request, _("“{name}” was removed. Published releases keep it.").format(name=row))
     return redirect("procedure-list", slug)
@@ -327,7 +327,7 @@ def procedure_remove(request: HttpRequest, slug: str, procedure: str) -> HttpRes
 @requires(Role.VIEWER)
 def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Show every saved text, and the changes of the selected one."""
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     versions = list(row.versions.select_related("created_by").defer("text"))
     selected_number = asked_number(request.GET.get("version", "")) or row.number
     version = get_object_or_404(row.versions.select_related("created_by"), number=selected_number)
@@ -359,7 +359,7 @@ def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpRe
 
 @requires_post(Role.DESIGNER)
 def procedure_restore(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    row = _procedure(request, slug, procedure)
+    row = _find_procedure(request, slug, procedure)
     version = asked_number(request.POST.get("version", "")) or 0
     try:
         editing.restore_version(
@@ -376,7 +376,7 @@ def _pins_changed(request: HttpRequest, row: Procedure, context: dict[str, Any])
     context |= {"agent": row.agent, "procedure": row}
     if "checked" in context:
         pin_rows = agent_panes.read_pins(row.agent)
-        context |= _tools(pin_rows, context["checked"])
+        context |= _tools_for_pane(pin_rows, context["checked"])
         context |= agent_panes.pane_context(
             row.agent, pane=f"procedure-{row.pk}", pins=pin_rows, query=request.GET
         )
@@ -398,20 +398,20 @@ def _lint_typed_text(request: HttpRequest, row: Procedure) -> dict[str, Any]:
     except DomainError as error:
         return {"refused": error.message}
     checked = checking.check_agent(row.agent, actor, typed_texts={row.pk: draft.text})
-    context = {"checked": checked, **_draft(draft), "is_behind": base < row.number, "is_swapped": True}
-    return context | _remarks(checked, row, actor)
+    context = {"checked": checked, **_draft_facts(draft), "is_behind": base < row.number, "is_swapped": True}
+    return context | _remarks_context(checked, row, actor)
 
 
-def _proposals(row: Procedure, user: User) -> dict[str, Any]:
+def _proposals_context(row: Procedure, user: User) -> dict[str, Any]:
     draft = row.drafts.filter(user=user).first()
     return {"proposals": proposals.propose(row.agent, draft.text if draft else row.text)}
 
 
-def _draft(draft: ProcedureDraft | None) -> dict[str, Any]:
+def _draft_facts(draft: ProcedureDraft | None) -> dict[str, Any]:
     return {"draft": draft, "pins_made": editing.pins_made_for(draft) if draft else ()}
 
 
-def _remarks(checked: CheckedProcedures, row: Procedure, user: User) -> dict[str, Any]:
+def _remarks_context(checked: CheckedProcedures, row: Procedure, user: User) -> dict[str, Any]:
     remarks: Sequence[Issue] = checked.remarks[row.pk]
     rendered = references.rendered_text(checked.pieces[row.pk])
     others = row.drafts.exclude(user=user).filter(saved_at__gte=timezone.now() - AT_WORK)
@@ -426,7 +426,7 @@ def _remarks(checked: CheckedProcedures, row: Procedure, user: User) -> dict[str
     }
 
 
-def _tools(pins: Iterable[Pin], checked: CheckedProcedures) -> dict[str, Any]:
+def _tools_for_pane(pins: Iterable[Pin], checked: CheckedProcedures) -> dict[str, Any]:
     """Return the agent's tools and sub-agents for the side pane."""
     tools: list[Mapping[str, Any]] = [
         {
@@ -483,7 +483,7 @@ def _state_of(row: Procedure, number: int) -> str:
     return edit_conflicts.etag(editing.facts(row) | {"title": version.title, "text": version.text})
 
 
-def _procedure(request: HttpRequest, slug: str, procedure: str) -> Procedure:
+def _find_procedure(request: HttpRequest, slug: str, procedure: str) -> Procedure:
     if rows := _PROCEDURE.rows(person(request), agent=slug, procedure=procedure):
         return rows[0]
     raise Http404

@@ -79,7 +79,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "hides_effects": False,
         "says": _describe_changes(review),
         "tree": released_tree(review.draft) if review.draft.agents else [],
-        "checks": _rows(review.checks),
+        "checks": _check_rows(review.checks),
         "tokens": [
             (format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS if format_.is_text
         ],
@@ -127,7 +127,7 @@ def _describe_changes(review: DraftReview) -> str:
     return get_text_list([text.format(count=count) for count, text in counted if count], _("and"))
 
 
-def _rows(checks: list[Check]) -> list[CheckRow]:
+def _check_rows(checks: list[Check]) -> list[CheckRow]:
     """Return a row for each check. Many checks with one code in FOLDED share one row."""
     checks_by_code = {code: [row for row in checks if row.code == code] for code in FOLDED}
     rows, folded = [], set()

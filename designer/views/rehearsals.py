@@ -132,7 +132,7 @@ def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(Role.DESIGNER)
 def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """A sentence and, in fields of their own, the inputs of the tool for it."""
-    row = _row(request, slug, pk)
+    row = _find_row(request, slug, pk)
     shown_tools = shown.tools_of_agents([row.agent])[row.agent_id]
     (current_sentence,) = shown_tools.sentences([row])
     tools = {signature.name: signature for signature in shown_tools.signatures}
@@ -193,12 +193,12 @@ def _save_sentence(
 @requires_post(Role.DESIGNER)
 def rehearsal_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     with show_errors(request):
-        sentences.remove(_row(request, slug, pk), actor=person(request))
+        sentences.remove(_find_row(request, slug, pk), actor=person(request))
         messages.success(request, _("The test was removed."))
     return redirect("rehearsals", slug)
 
 
-def _row(request: HttpRequest, slug: str, pk: int) -> Rehearsal:
+def _find_row(request: HttpRequest, slug: str, pk: int) -> Rehearsal:
     agent = find_agent(request, slug)
     row = get_object_or_404(sentences.sentences_of([agent]), pk=pk)
     row.agent = agent

@@ -218,14 +218,14 @@ def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
     moment = form.cleaned_data["at"] if form.is_valid() else timezone.now()
     answer = provenance.find_received_release(agent, received_at=moment)
     received_tools = answer.tools if answer else []
-    vendors = _vendors([tool.tool for tool in received_tools])
+    vendors = _vendor_names([tool.tool for tool in received_tools])
     tools = [(tool, vendors.get(tool.tool, tool.vendor)) for tool in received_tools]
     return render(
         request, "designer/received.html", {"agent": agent, "form": form, "answer": answer, "tools": tools}
     )
 
 
-def _vendors(tools: list[int]) -> dict[int, str]:
+def _vendor_names(tools: list[int]) -> dict[int, str]:
     # The vendors' names. A release has only their short names, which are for addresses.
     return dict(Tool.objects.filter(pk__in=tools).values_list("pk", "endpoint__vendor__name"))
 
@@ -237,7 +237,7 @@ def _tree_with_tools(
     implementation.
     """
     tools = [tool.id for tool in document.all_tools]
-    vendors = _vendors(tools)
+    vendors = _vendor_names(tools)
     names = versions.names(tools)
     runners = {
         (bound["agent"], bound["tool_id"]): bound

@@ -22,17 +22,17 @@ def vendor_remove(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(Vendor.objects.live(), slug=slug)
     endpoints = list(row.endpoints.filter(removed_at=None))
     back = reverse("vendor", args=[row.slug])
-    return _remove(request, row, endpoints, back=back, then=reverse("vendor-list"))
+    return _confirm_removal(request, row, endpoints, back=back, then=reverse("vendor-list"))
 
 
 @requires(Role.ADMIN)
 def endpoint_remove(request: HttpRequest, pk: int) -> HttpResponse:
     row = live_endpoint(pk)
     back = reverse("endpoint", args=[row.pk])
-    return _remove(request, row, [row], back=back, then=reverse("vendor", args=[row.vendor.slug]))
+    return _confirm_removal(request, row, [row], back=back, then=reverse("vendor", args=[row.vendor.slug]))
 
 
-def _remove(
+def _confirm_removal(
     request: HttpRequest, row: Vendor | Endpoint, endpoints: list[Endpoint], *, back: str, then: str
 ) -> HttpResponse:
     use = vendor_usage.use_of(endpoints)

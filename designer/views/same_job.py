@@ -68,7 +68,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect(address) if address else _render_mapping(request, row, version, editor, codes)
     if other is None:
         words = request.GET.get("q", "").strip()
-        hits = finding.tools(words, with_own=False, without=[row.pk]) if words else _likely(row, version)
+        hits = finding.tools(words, with_own=False, without=[row.pk]) if words else _find_likely(row, version)
         context = {"version": version, "words": words, "hits": hits, **header(row)}
         return render(request, "designer/same_job.html", context)
     callee_names = callees.find_callees([reference, other])
@@ -82,7 +82,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-def _likely(row: Tool, version: ToolVersion) -> list[finding.CalleeHit]:
+def _find_likely(row: Tool, version: ToolVersion) -> list[finding.CalleeHit]:
     """Search by the tool's own words: its name first, then its description."""
     signature = version.decoded()
     name = signature.name.replace("_", " ").replace("-", " ")
@@ -106,7 +106,7 @@ def _render_mapping(
     config, signature = cast(Steps, editor.draft.config), version.decoded()
     picked = [source for step in config.steps for source in step.inputs.values()]
     picked += config.outputs.values()
-    places = _places(request, row)
+    places = _list_choices(request, row)
     fault = editor.faults[0].message if editor.faults else ""
     context = {
         "version": version,
@@ -128,7 +128,7 @@ def _render_mapping(
     return render(request, "designer/same_job_mapping.html", context, status=editor.head.status)
 
 
-def _places(request: HttpRequest, row: Tool) -> list[SameJobChoice]:
+def _list_choices(request: HttpRequest, row: Tool) -> list[SameJobChoice]:
     places = environments.environments_using(row, person(request))
     bindings = Binding.objects.filter(environment__in=places, tool=row).select_related("activity")
     bound = {binding.environment_id: binding for binding in bindings}

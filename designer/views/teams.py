@@ -40,7 +40,7 @@ def team_list(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.ADMIN)
 def team(request: HttpRequest, slug: str) -> HttpResponse:
-    row = _team(slug)
+    row = _find_team(slug)
     form = TeamForm(request.POST or None, initial={"name": row.name})
     form.edits(teams.facts(row))
     if request.method == "POST" and form.is_valid():
@@ -49,11 +49,11 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
             teams.rename_team(row, actor=person(request), name=name, expected=form.expected)
             messages.success(request, _("Saved."))
             return redirect("team", row.slug)
-    return _page(request, row, form=form)
+    return _render_page(request, row, form=form)
 
 
-def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
-    team_row = _team(row.slug)
+def _render_page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
+    team_row = _find_team(row.slug)
     rename = TeamForm(initial={"name": team_row.name})
     rename.edits(teams.facts(team_row))
     agent_rows = list(team_row.agents.active().filter(parent=None).order_by("name").only("name", "slug"))
@@ -74,7 +74,7 @@ def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
 
 @requires_post(Role.ADMIN)
 def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
-    row = _team(slug)
+    row = _find_team(slug)
     form = MemberForm(request.POST, team=row)
     if form.is_valid():
         with form.catch_errors():
@@ -84,12 +84,12 @@ def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
                 _("{user} sees this team's agents from now on.").format(user=form.cleaned_data["person"]),
             )
             return redirect("team", row.slug)
-    return _page(request, row, member_form=form)
+    return _render_page(request, row, member_form=form)
 
 
 @requires_post(Role.ADMIN)
 def team_member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _team(slug)
+    row = _find_team(slug)
     user = get_object_or_404(User, pk=pk)
     with show_errors(request):
         teams.remove_member(row, user, actor=person(request))
@@ -99,7 +99,7 @@ def team_member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse
 
 @requires_post(Role.ADMIN)
 def team_agent_move(request: HttpRequest, slug: str) -> HttpResponse:
-    row = _team(slug)
+    row = _find_team(slug)
     form = MovedAgentForm(request.POST, team=row)
     if form.is_valid():
         agent: Agent = form.cleaned_data["agent"]
@@ -110,12 +110,12 @@ def team_agent_move(request: HttpRequest, slug: str) -> HttpResponse:
                 _("“{agent}” belongs to “{name}” now, with its sub-agents.").format(agent=agent, name=row),
             )
             return redirect("team", row.slug)
-    return _page(request, row, agent_form=form)
+    return _render_page(request, row, agent_form=form)
 
 
 @requires_post(Role.ADMIN)
 def team_remove(request: HttpRequest, slug: str) -> HttpResponse:
-    row = _team(slug)
+    row = _find_team(slug)
     try:
         agents.remove_team(row, actor=person(request))
     except DomainError as error:
@@ -125,5 +125,5 @@ def team_remove(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("team-list")
 
 
-def _team(slug: str) -> Team:
+def _find_team(slug: str) -> Team:
     return get_object_or_404(Team.objects.live(), slug=slug)

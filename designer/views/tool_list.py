@@ -65,12 +65,12 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "count_says": describe_count(page, query.get("kind", "")),
         "is_filtered": any(query.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
-        "as_typed_url": f"{_address(query)}&as_typed=true",
+        "as_typed_url": f"{_short_query(query)}&as_typed=true",
         "progress": pending_progress(),
     }
     if request.headers.get("HX-Request"):
         response = render(request, "designer/_tools_swapped.html", context)
-        response["HX-Replace-Url"] = _address(query)
+        response["HX-Replace-Url"] = _short_query(query)
         response.set_cookie(DENSITY, density, max_age=365 * 86_400, samesite="Lax", httponly=True)
         return response
     endpoints = Endpoint.objects.filter(pk=number(query.get("endpoint", "")))
@@ -131,7 +131,7 @@ def _chosen_facets(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str
             if facet_value.value in values:
                 others = query.copy()
                 others.setlist(facet.name, [value for value in values if value != facet_value.value])
-                links.append((f"{facet.label}: {facet_value.label}", _address(others)))
+                links.append((f"{facet.label}: {facet_value.label}", _short_query(others)))
     return links
 
 
@@ -150,7 +150,7 @@ def _with_details(rows: list[dict[str, Any]], use: Mapping[int, int]) -> list[di
     return detailed_rows
 
 
-def _address(query_parameters: QueryDict) -> str:
+def _short_query(query_parameters: QueryDict) -> str:
     """Return the query without empty parameters, so that the address can be shared."""
     parameters = QueryDict(mutable=True)
     for name in (*FILTER_PARAMETERS, "sort"):

@@ -62,10 +62,10 @@ def tool(request: HttpRequest, pk: int) -> HttpResponse:
         if len(visible_agents) == 1
         else last_agent.last_agent_address(request, visible_agents)
     }
-    return _overview(request, row, PinForm(tool=row, actor=person(request), initial=initial))
+    return _render_overview(request, row, PinForm(tool=row, actor=person(request), initial=initial))
 
 
-def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
+def _render_overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
     signature = row.current.decoded() if row.current else None
     head = header(row)
     visible_rows = head["shown"]
@@ -132,7 +132,7 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return render(request, "designer/_pin_made.html", {"pin": pin, "form": form, "tool": row})
     if pin is None:
-        return _overview(request, row, form)
+        return _render_overview(request, row, form)
     # The next decision about a tool without a vendor.
     message = (
         _("“{name}” is pinned to {agent}. Choose its implementation under “Environments”.")

@@ -15,7 +15,7 @@ HISTORY_SHOWN = 20
 @requires(write=Role.DESIGNER)
 def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
     """The name and description of the transfer to one sub-agent."""
-    row = _transfer(request, slug, child)
+    row = _find_transfer(request, slug, child)
     initial = {"name": row.alias, "description": transfers.description_of(row)}
     form = TransferForm(request.POST or None, initial=initial, transfer=row)
     form.edits(transfers.facts(row))
@@ -37,13 +37,13 @@ def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
 
 @requires_post(Role.DESIGNER)
 def transfer_revert(request: HttpRequest, slug: str, child: str) -> HttpResponse:
-    row = _transfer(request, slug, child)
+    row = _find_transfer(request, slug, child)
     transfers.word_transfer(row, actor=person(request))
     messages.success(request, _("The default name and description were restored."))
     return redirect("transfer", slug, child)
 
 
-def _transfer(request: HttpRequest, slug: str, child: str) -> Transfer:
+def _find_transfer(request: HttpRequest, slug: str, child: str) -> Transfer:
     rows = Transfer.objects.live().select_related("agent", "child")
     agents = Agent.objects.live().visible_to(person(request))
     return get_object_or_404(rows, agent__in=agents, agent__slug=slug, child__slug=child)

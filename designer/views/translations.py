@@ -51,7 +51,7 @@ def tool_translations(request: HttpRequest, pk: int, language: str) -> HttpRespo
 @requires(Role.VIEWER)
 @require_safe
 def translation_list(request: HttpRequest) -> HttpResponse:
-    return _translations(request, TranslationImportForm())
+    return _render_translations(request, TranslationImportForm())
 
 
 @requires(Role.DESIGNER, largest_body=MAX_FILE_BYTES + settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
@@ -59,7 +59,7 @@ def translation_list(request: HttpRequest) -> HttpResponse:
 def translation_import(request: HttpRequest) -> HttpResponse:
     form = TranslationImportForm(request.POST, request.FILES)
     if not form.is_valid():
-        return _translations(request, form)
+        return _render_translations(request, form)
     body, file_format = form.content()
     try:
         counts, problems = files.import_file(
@@ -67,8 +67,8 @@ def translation_import(request: HttpRequest) -> HttpResponse:
         )
     except DomainError as error:
         form.refuse(error)
-        return _translations(request, form)
-    return _translations(request, form, counts=counts, problems=problems)
+        return _render_translations(request, form)
+    return _render_translations(request, form, counts=counts, problems=problems)
 
 
 @requires(Role.VIEWER)
@@ -98,7 +98,7 @@ def translation_run_start(request: HttpRequest) -> HttpResponse:
         with form.catch_errors():
             runs.start_run(actor=person(request), **form.cleaned_data)
             return redirect("translation-list")
-    return _translations(request, TranslationImportForm(), run_form=form)
+    return _render_translations(request, TranslationImportForm(), run_form=form)
 
 
 @requires_post(Role.DESIGNER)
@@ -107,7 +107,7 @@ def translation_run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("translation-list")
 
 
-def _translations(
+def _render_translations(
     request: HttpRequest,
     form: TranslationImportForm,
     *,

@@ -23,16 +23,16 @@ from people.permissions import person, requires, requires_post
 
 @requires(Role.VIEWER)
 def agent_tree(request: HttpRequest, slug: str) -> HttpResponse:
-    return _page(request, find_agent(request, slug))
+    return _render_page(request, find_agent(request, slug))
 
 
 @requires_post(Role.DESIGNER)
 def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
     """Move the ticked tools to another agent of the tree: all of them or none."""
     row = find_agent(request, slug)
-    form = MovePinsForm(request.POST, tree=_rows(row))
+    form = MovePinsForm(request.POST, tree=_agents_of_tree(row))
     if not form.is_valid():
-        return _page(request, row, form)
+        return _render_page(request, row, form)
     selected_pins, to = list(form.cleaned_data["pins"]), form.cleaned_data["to"]
     try:
         # An empty field leaves the names of the tools unchanged.
@@ -40,7 +40,7 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
         moved = pins.move_to_agent(selected_pins, actor=person(request), new_agent=to, alias=alias)
     except DomainError as error:
         form.refuse(error)
-        return _page(request, row, form)
+        return _render_page(request, row, form)
     message = ngettext(
         "“{name}” is now in “{agent}”. Procedures that name moved tools are listed below.",
         "{count} tools are now in “{agent}”. Procedures that name moved tools are listed below.",
@@ -54,15 +54,15 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
 def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
     """Give an agent of the tree another parent in it, or none."""
     row = find_agent(request, slug)
-    form = MoveAgentForm(request.POST, tree=_rows(row))
+    form = MoveAgentForm(request.POST, tree=_agents_of_tree(row))
     if not form.is_valid():
-        return _page(request, row, form)
+        return _render_page(request, row, form)
     agent, parent = form.cleaned_data["agent"], form.cleaned_data["parent"]
     try:
         agents.update_agent(agent, actor=person(request), parent=parent)
     except DomainError as error:
         form.refuse(error)
-        return _page(request, row, form)
+        return _render_page(request, row, form)
     messages.success(
         request,
         (
@@ -72,7 +72,7 @@ def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("agent-tree", slug)
 
 
-def _page(request: HttpRequest, row: Agent, form: OperationForm | None = None) -> HttpResponse:
+def _render_page(request: HttpRequest, row: Agent, form: OperationForm | None = None) -> HttpResponse:
     tree = agent_trees.read_tree(row)
     is_of_pins = isinstance(form, MovePinsForm)
     context = {
@@ -86,5 +86,5 @@ def _page(request: HttpRequest, row: Agent, form: OperationForm | None = None) -
     return render(request, "designer/agent_tree.html", context)
 
 
-def _rows(row: Agent) -> list[Agent]:
+def _agents_of_tree(row: Agent) -> list[Agent]:
     return list(Agent.objects.live().filter(pk__in=agents.tree_of(row)))

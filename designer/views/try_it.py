@@ -47,7 +47,7 @@ def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the form of a version, filled from an earlier call or an example, and the result of a call."""
     row = find_tool(pk)
     if request.method == "POST":
-        return _run(request, row)
+        return _run_tool(request, row)
     call = (
         get_object_or_404(find_calls(row, person(request)), pk=number(request.GET["call"]))
         if "call" in request.GET
@@ -65,7 +65,7 @@ def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
     return render_try_page(request, row, version, form, call)
 
 
-def _run(request: HttpRequest, row: Tool) -> HttpResponse:
+def _run_tool(request: HttpRequest, row: Tool) -> HttpResponse:
     version = find_version(row, request.POST.get("ordinal", ""), None)
     if version is None:
         return redirect("tool-try", row.pk)
@@ -94,7 +94,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
                 is_confirmed=is_confirmed,
                 call_id=read_call_id(request),
                 mode=choose_mode(version) if resolution.runs == "vendor" else Mode.WAIT,
-                thread=_thread(request, version) if resolution.runs == "vendor" else None,
+                thread=_choose_thread(request, version) if resolution.runs == "vendor" else None,
                 activity=activity,
                 environment=place.name if place else "",
             )
@@ -170,7 +170,7 @@ def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResp
     return redirect("tool-try", row.pk)
 
 
-def _thread(request: HttpRequest, version: ToolVersion) -> Thread | None:
+def _choose_thread(request: HttpRequest, version: ToolVersion) -> Thread | None:
     """Return the thread that the form names, or a new one. Raises DomainError."""
     data = request.POST.get("thread", "")
     if not data:

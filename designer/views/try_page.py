@@ -100,7 +100,7 @@ def render_try_page(
         "deadlines": [(seconds, _(words)) for seconds, words in DEADLINES.items()],
         "deadline": call.deadline_seconds if call else read_deadline(request),
         "examples": [(example, uuid.uuid4()) for example in row.examples.visible_to(person(request))],
-        "page": _history(row, request.GET.get("cursor"), person(request)),
+        "page": _history_page(row, request.GET.get("cursor"), person(request)),
         **call_context,
         **more,
         **header(row),
@@ -148,15 +148,15 @@ def find_calls(row: Tool, reader: User) -> QuerySet[Call]:
 def find_version(row: Tool, version_id: str, call: Call | None) -> ToolVersion | None:
     if version_id:
         version_row = find_requested_version(row, version_id)
-        return get_object_or_404(_versions(row), pk=version_row.pk if version_row else 0)
+        return get_object_or_404(_version_rows(row), pk=version_row.pk if version_row else 0)
     if call:
-        return get_object_or_404(_versions(row), pk=call.version_id)
+        return get_object_or_404(_version_rows(row), pk=call.version_id)
     if row.current:
         row.current.tool = row
     return row.current
 
 
-def _versions(row: Tool) -> QuerySet[ToolVersion]:
+def _version_rows(row: Tool) -> QuerySet[ToolVersion]:
     return row.versions.select_related("tool__endpoint__vendor")
 
 
@@ -178,7 +178,7 @@ def read_call_id(request: HttpRequest) -> ClientCallId | None:
     return ClientCallId(str(key)) if key else None
 
 
-def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
+def _history_page(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
     brief = Left(Cast("arguments", TextField()), ARGUMENTS_SHOWN)
     calls = (
         row.calls.visible_to(reader)

@@ -49,7 +49,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
         return render(request, "designer/_pin_changes.html", {"upgrade": rows[0] if rows else None})
     assessed = agent_readiness.assess_default(agent)
     upgrade_list = [upgrade for upgrade in assessed.upgrades if upgrade.pin.agent_id == agent.pk]
-    upgrade_list.sort(key=_rank)
+    upgrade_list.sort(key=_rank_of_upgrade)
     selected = number(request.GET.get("change", ""))
     position = next((i for i, row in enumerate(upgrade_list, start=1) if row.pin.pk == selected), "")
     page = page_of(upgrade_list, str(position) or request.GET.get("changes", ""), size=PAGE_SIZE)
@@ -98,7 +98,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect("agent-upgrades", slug)
     done = [row for row in results if row.error is None]
     if is_dry:
-        previews = sorted(results, key=lambda row: (row.error is None, _rank(row.upgrade)))
+        previews = sorted(results, key=lambda row: (row.error is None, _rank_of_upgrade(row.upgrade)))
         context: dict[str, Any] = {
             "agent": agent,
             "previews": previews[:MAX_PREVIEWS],
@@ -170,7 +170,7 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect(f"{page}?{urlencode(query)}")
 
 
-def _rank(upgrade: Upgrade) -> tuple[bool, int]:
+def _rank_of_upgrade(upgrade: Upgrade) -> tuple[bool, int]:
     """Return the sort key of an update: updates that break tuned texts or procedures first, then breaking
     changes of the vendor.
     """

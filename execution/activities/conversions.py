@@ -45,14 +45,14 @@ class UnfitValueError(ValueError):
 def conversion_fit(source: Parameter, target: Parameter) -> Fit:
     """Return whether values of one parameter may be used for the other one."""
     if "json" in (source.type, target.type):
-        source_types, target_types = _types(source), _types(target)
+        source_types, target_types = _accepted_types(source), _accepted_types(target)
         if not source_types or not target_types:
             return "same" if source.type == target.type else "perhaps"
         return "same" if source_types <= target_types else "perhaps" if source_types & target_types else "no"
     if source.type == target.type != "enum":
         return "same"
     if source.type == target.type == "enum":
-        source_values, target_values = _values(source), _values(target)
+        source_values, target_values = _allowed_names(source), _allowed_names(target)
         return (
             "same" if source_values <= target_values else "perhaps" if source_values & target_values else "no"
         )
@@ -93,7 +93,7 @@ _WANTED: Mapping[ParameterType, str] = {
 }
 
 
-def _types(parameter: Parameter) -> set[str]:
+def _accepted_types(parameter: Parameter) -> set[str]:
     """Return the JSON types that the parameter accepts beside null; none where its schema states none."""
     if parameter.type != "json":
         return {_IN_SCHEMAS[parameter.type]}
@@ -103,5 +103,5 @@ def _types(parameter: Parameter) -> set[str]:
     return set(type_words(level)) - {"null"}
 
 
-def _values(parameter: Parameter) -> set[str]:
+def _allowed_names(parameter: Parameter) -> set[str]:
     return {value.name for value in parameter.allowed_values}

@@ -90,7 +90,7 @@ class Http(ActivityKind):
                 is_administrator=work.call.activity is not None and work.call.activity.is_by_administrator
             ),
         )
-        exchange = partial(_send, template, request, work.signature)
+        exchange = partial(_send_request, template, request, work.signature)
         return work.converse(partial(open_, mark=str(work.call.key)), exchange)
 
     def why_confirm(self, config: Mapping[str, Any], effects: Annotations) -> str:
@@ -136,7 +136,7 @@ def _find_credential(credential: str) -> Credential | None:
     return Credential.objects.filter(pk=pk, removed_at=None).first()
 
 
-def _send(template: Template, request: Any, signature: Signature, session: HttpSession) -> Outcome:
+def _send_request(template: Template, request: Any, signature: Signature, session: HttpSession) -> Outcome:
     reply = session.send(request)
     kind = http_request.outcome_of_status(template, reply.status)
     if kind is None:

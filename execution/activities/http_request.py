@@ -127,7 +127,7 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
             if (value := _pick_value(source, inputs)) is not UNSET
         }
         if self.form == "form":
-            pairs = [pair for name, value in values.items() for pair in _pairs(name, value)]
+            pairs = [pair for name, value in values.items() for pair in _query_pairs(name, value)]
             return urlencode(pairs).encode(), "application/x-www-form-urlencoded"
         document: dict[str, Any] = {}
         for pointer, value in values.items():
@@ -187,7 +187,7 @@ def request(template: Template, inputs: Mapping[str, Any], accept: tuple[int, ..
 
     def encode_segment(placeholder: re.Match[str]) -> str:
         name = placeholder[1]
-        text = _text(name, inputs.get(name))
+        text = _to_text(name, inputs.get(name))
         # Segments of dots have a meaning of their own, also for a server that decodes a slash too early.
         if not text or any(part in (".", "..") for part in re.split(r"[/\\]", text)):
             raise UnfitValueError(f"“{name}” cannot stand in an address")
@@ -196,12 +196,14 @@ def request(template: Template, inputs: Mapping[str, Any], accept: tuple[int, ..
     path = template.address.partition("://")[2].partition("/")[2]
     path = "/" + _PLACEHOLDER.sub(encode_segment, path)
     query = [
-        pair for name, source in template.query.items() for pair in _pairs(name, _pick_value(source, inputs))
+        pair
+        for name, source in template.query.items()
+        for pair in _query_pairs(name, _pick_value(source, inputs))
     ]
     headers = {}
     for name, source in template.headers.items():
         if (value := _pick_value(source, inputs)) is not UNSET and value is not None:
-            headers[name] = _text(name, value)
+            headers[name] = _to_text(name, value)
     content = None
     if template.method not in WITHOUT_BODY:
         content, media = template.encode_body(inputs)
@@ -221,7 +223,7 @@ def _pick_value(source: Source, inputs: Mapping[str, Any]) -> Any:
     return picking.pick_value(source, inputs, ())
 
 
-def _text(name: str, value: Any) -> str:
+def _to_text(name: str, value: Any) -> str:
     try:
         text = conversions.convert_value(
             value, Parameter(id=name, name=name, type="string", required=True, description="")
@@ -233,11 +235,11 @@ def _text(name: str, value: Any) -> str:
     return text
 
 
-def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
+def _query_pairs(name: str, value: Any) -> list[tuple[str, str]]:
     # A list becomes one pair for each item.
     if value is UNSET or value is None:
         return []
-    return [(name, _text(name, item)) for item in (value if isinstance(value, list) else [value])]
+    return [(name, _to_text(name, item)) for item in (value if isinstance(value, list) else [value])]
 
 
 def outcome_of_status(template: Template, status: int) -> OutcomeKind | None:

@@ -103,7 +103,7 @@ def propose(interface: Signature, other: Signature) -> MappingProposal:
     outputs = {pair.to: Source(step=1, output=pair.of) for pair in output_pairs}
     reach = Reach(sources, ())
     missing = picking.faults_in_inputs("steps.1.inputs", inputs, other, reach)
-    unfit = _unfit(interface.inputs, other.inputs, inputs)
+    unfit = _find_unfit(interface.inputs, other.inputs, inputs)
     return MappingProposal(
         inputs=inputs,
         outputs=outputs,
@@ -131,8 +131,8 @@ class _DescribedParameter:
     def __init__(self, parameter: Parameter) -> None:
         self.parameter = parameter
         self.key = name_key(parameter.name)
-        self.name_words = _meanings(parameter.name)
-        self.all_words = _meanings(parameter.name, parameter.title, parameter.description)
+        self.name_words = _list_meanings(parameter.name)
+        self.all_words = _list_meanings(parameter.name, parameter.title, parameter.description)
 
     def likeness(self, other: "_DescribedParameter") -> tuple[float, PairingReason]:
         """Return the similarity from 0 to 1, and its reason."""
@@ -140,8 +140,8 @@ class _DescribedParameter:
             return 1.0, "id"
         if self.key and self.key == other.key:
             return 0.95, "name"
-        names = _overlap(self.name_words, other.name_words)
-        return 0.6 * names + 0.3 * _overlap(self.all_words, other.all_words), "meaning"
+        names = _share_of_words(self.name_words, other.name_words)
+        return 0.6 * names + 0.3 * _share_of_words(self.all_words, other.all_words), "meaning"
 
 
 def _pairs_to_compare(
@@ -179,7 +179,7 @@ def _pair_parameters(sources: Iterable[Parameter], targets: Iterable[Parameter])
             yield pair
 
 
-def _unfit(
+def _find_unfit(
     sources: Iterable[Parameter], targets: Iterable[Parameter], inputs: Mapping[str, Source]
 ) -> dict[str, ActivityFault]:
     # Required inputs without a source: a similar one exists, but its type cannot be converted.
@@ -197,11 +197,11 @@ def _unfit(
     return faults_by_name
 
 
-def _overlap(one: set[str], other: set[str]) -> float:
+def _share_of_words(one: set[str], other: set[str]) -> float:
     return len(one & other) / min(len(one), len(other)) if one and other else 0.0
 
 
-def _meanings(name: str, *texts: str) -> set[str]:
+def _list_meanings(name: str, *texts: str) -> set[str]:
     # Each word, or the groups that contain it. Words of a name count even if they have no meaning of their
     # own.
     all_words = set(words(name)) | {word for text in texts for word in words(text)} - _EMPTY

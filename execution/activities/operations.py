@@ -60,7 +60,7 @@ def create(
     checked = _validated_config(activity, kind, restore(dict(config), {}), interface)
     _refuse_credentials(actor, kind, checked)
     _refuse_inner(actor, kind, checked)
-    _save(activity)
+    _save_activity(activity)
     _add_version(activity, actor, kind, checked, interface)
     audit.record(actor, "create", activity, after=masked_facts(activity, facts(activity)), agent=agent)
     return activity
@@ -108,7 +108,7 @@ def change(
     is_new = any(proposed_facts[member] != before[member] for member in ("config", "interface"))
     # An administrator who saves a designer's configuration again vouches for its addresses.
     is_vouched = (
-        is_given and actor.can_administer and not now.is_by_administrator and _sends(now.kind, config)
+        is_given and actor.can_administer and not now.is_by_administrator and _own_origins(now.kind, config)
     )
     takes_newer_callees = is_given and has_newer_callees(now)
     if proposed_facts == before and not (is_vouched or takes_newer_callees):
@@ -116,7 +116,7 @@ def change(
     _refuse_change(actor, activity)
     if is_new:
         _refuse_inner(actor, now.kind, config)
-    _save(activity)
+    _save_activity(activity)
     if is_new or is_vouched or takes_newer_callees:
         _add_version(activity, actor, now.kind, config, interface)
     reason = ""
@@ -242,7 +242,7 @@ def _refuse_inner(actor: User, kind: str, config: Mapping[str, Any]) -> None:
 def _why_inner(kind: str, config: Mapping[str, Any]) -> str:
     """Return the reason why an address cannot be on the public internet, "" if it can."""
     try:
-        for origin in _sends(kind, config):
+        for origin in _own_origins(kind, config):
             policy.origin_of(
                 origin, policy=policy.policy_for(policy.Door.ACTIVITY, policy.AddressSource.DESIGNER)
             )
@@ -253,11 +253,11 @@ def _why_inner(kind: str, config: Mapping[str, Any]) -> str:
     return ""
 
 
-def _sends(kind: str, config: Mapping[str, Any]) -> list[str]:
+def _own_origins(kind: str, config: Mapping[str, Any]) -> list[str]:
     return list(kinds.get(kind).origins(config))
 
 
-def _save(activity: Activity) -> None:
+def _save_activity(activity: Activity) -> None:
     try:
         with transaction.atomic():
             activity.save()

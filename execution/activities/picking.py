@@ -97,7 +97,7 @@ def faults_in_inputs(
             message = Wording(_("“{tool}” has no input “{name}”."), {"tool": signature.name, "name": name})
             yield ActivityFault(f"{place}.{name}", "unknown_target", message)
         else:
-            yield from _faults(f"{place}.{name}", source, declared.get(name), reach, signature)
+            yield from _faults_of_source(f"{place}.{name}", source, declared.get(name), reach, signature)
     for name, parameter in declared.items():
         if parameter.required and name not in sources:
             template = _("“{tool}” wants “{name}”. Choose where it comes from.")
@@ -116,15 +116,15 @@ def faults_in_outputs(
             yield ActivityFault(f"{place}.{name}", "unknown_target", no_output(interface, name))
         else:
             target = declared.get(name) if declared else None
-            yield from _faults(f"{place}.{name}", source, target, reach, None)
+            yield from _faults_of_source(f"{place}.{name}", source, target, reach, None)
 
 
 def faults(place: str, source: Source, reach: Reach) -> Iterator[ActivityFault]:
     """Yield the faults of a source whose target accepts any value."""
-    yield from _faults(place, source, None, reach, None)
+    yield from _faults_of_source(place, source, None, reach, None)
 
 
-def _faults(
+def _faults_of_source(
     place: str, source: Source, target: Parameter | None, reach: Reach, signature: Signature | None
 ) -> Iterator[ActivityFault]:
     choices = [bool(source.input), source.value is not UNSET, bool(source.step or source.output)]
@@ -190,10 +190,10 @@ def _faults_of_picked(
         yield ActivityFault(place, "may_be_missing", message)
     if target and not source.at and conversions.conversion_fit(parameter, target) == "no":
         template = _("“{name}” is {type}, which cannot become {target_type} for “{target}”.")
-        types = {"type": _type(parameter), "target_type": _type(target)}
+        types = {"type": _describe_type(parameter), "target_type": _describe_type(target)}
         message = Wording(template, {"name": name, "target": target.name, **types})
         yield ActivityFault(place, "unfit_type", message)
 
 
-def _type(parameter: Parameter) -> str:
+def _describe_type(parameter: Parameter) -> str:
     return "JSON" if parameter.type == "json" else Wording(_("of type {type}"), {"type": parameter.type})

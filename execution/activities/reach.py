@@ -32,8 +32,8 @@ def refuse_too_much(activity: Activity, kind: str, config: Mapping[str, Any]) ->
     itself or in an activity that runs it. An activity that exceeds a limit may be changed to exceed it
     less. `activity` may be new."""
     key, now = activity.pk or NEW, activity.current
-    before = _node(now.kind, now.config) if now else EMPTY
-    nodes, above = _nodes_around(key, _node(kind, config), before)
+    before = _build_node(now.kind, now.config) if now else EMPTY
+    nodes, above = _nodes_around(key, _build_node(kind, config), before)
     extents_now, extents_before = nesting.extents(nodes), nesting.extents(nodes | {key: before})
     # Its own fault first, because the user who saves it can change that one.
     for which in (key, *sorted(above - {key})):
@@ -81,7 +81,7 @@ def _too_much(extent: ActivityExtent | None) -> tuple[str, str] | None:
     return None
 
 
-def _node(kind: str, config: Mapping[str, Any]) -> ActivityNode:
+def _build_node(kind: str, config: Mapping[str, Any]) -> ActivityNode:
     which = kinds.get(kind)
     parts = tuple(which.activities(config))
     return ActivityNode(len(which.tools(config)) + len(parts), parts)

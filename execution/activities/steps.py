@@ -56,7 +56,7 @@ class VendorKind(ActivityKind):
         inputs = None if interface is None else {parameter.name: parameter for parameter in interface.inputs}
         outputs: list[dict[str, Any]] = []
         for number, (step, callee) in enumerate(
-            zip(steps.steps, self._signatures(steps.steps), strict=True), 1
+            zip(steps.steps, self._signatures_of_steps(steps.steps), strict=True), 1
         ):
             place = f"steps.{number}"
             if isinstance(callee, Signature):
@@ -78,7 +78,7 @@ class VendorKind(ActivityKind):
     def activities(self, config: Mapping[str, Any]) -> Sequence[int]:
         return [step.activity for step in read_steps(config).steps if step.activity]
 
-    def _signatures(self, steps: Sequence[ActivityStep]) -> list[Signature | Reason]:
+    def _signatures_of_steps(self, steps: Sequence[ActivityStep]) -> list[Signature | Reason]:
         """Return the signature of each step's callee, or why it cannot run. Read in a few statements."""
         tools = _of_tools({(step.tool, step.ordinal) for step in steps if step.tool})
         activities = _of_activities({step.activity for step in steps if step.activity})

@@ -168,9 +168,9 @@ class ActivityList(ListAPIView[Activity]):
             name=values["name"],
             kind=values["kind"],
             config=values["config"],
-            interface=_version(values.get("interface"), "interface"),
+            interface=_find_version(values.get("interface"), "interface"),
         )
-        return _answer(activity, status=201)
+        return _respond(activity, status=201)
 
 
 @extend_schema(tags=["activities"])
@@ -179,18 +179,18 @@ class ActivityDetail(GenericAPIView[Activity]):
     serializer_class = ActivityDetailOutput
 
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(_get_activity(pk))
+        return _respond(_get_activity(pk))
 
     @extend_schema(parameters=[IF_MATCH], request=ActivityChange)
     def patch(self, request: Request, pk: int) -> Response:
         """Change the given members. Another configuration or interface creates the next version."""
         changes = dict(valid_data(ActivityChange(data=request.data)))
         if "interface" in changes:
-            changes["interface"] = _version(changes["interface"], "interface")
+            changes["interface"] = _find_version(changes["interface"], "interface")
         changed = operations.change(
             _get_activity(pk), actor=person(request), expected=expected_state(request), **changes
         )
-        return _answer(changed)
+        return _respond(changed)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
@@ -220,8 +220,8 @@ class ActivityPropose(GenericAPIView[Activity]):
     @extend_schema(request=ProposalInput, responses={200: ProposalOutput})
     def post(self, request: Request) -> Response:
         values = valid_data(ProposalInput(data=request.data))
-        interface = _version(values["interface"], "interface")
-        other = _version(values["tool"], "tool")
+        interface = _find_version(values["interface"], "interface")
+        other = _find_version(values["tool"], "tool")
         if interface is None or other is None:
             raise invalid(tool="Name a version of each tool.")
         proposal = mapping.propose(interface.decoded(), other.decoded())
@@ -236,7 +236,7 @@ class ActivityPropose(GenericAPIView[Activity]):
         )
 
 
-def _version(reference: dict[str, int] | None, name: str) -> ToolVersion | None:
+def _find_version(reference: dict[str, int] | None, name: str) -> ToolVersion | None:
     if reference is None:
         return None
     rows = ToolVersion.objects.select_related("tool").filter(**reference)
@@ -250,7 +250,7 @@ def _get_activity(pk: int) -> Activity:
     return get_object_or_404(rows, pk=pk)
 
 
-def _answer(activity: Activity, status: int = 200) -> Response:
+def _respond(activity: Activity, status: int = 200) -> Response:
     # Read again for the times, which the database sets.
     activity = _get_activity(activity.pk)
     headers = etag_of(operations.facts(activity))

@@ -15,13 +15,13 @@ from people.models import Role
 from people.permissions import person
 
 
-def _pointers(help_text: str = "") -> serializers.ListField:
+def _pointer_list(help_text: str = "") -> serializers.ListField:
     return serializers.ListField(child=serializers.CharField(max_length=500), help_text=help_text)
 
 
 class SensitiveInput(Input):
-    inputs = _pointers("JSON pointers such as `/customer/ssn`, without the indexes of lists.")
-    outputs = _pointers()
+    inputs = _pointer_list("JSON pointers such as `/customer/ssn`, without the indexes of lists.")
+    outputs = _pointer_list()
 
 
 class SensitiveProposalOutput(serializers.Serializer[Any]):
@@ -31,8 +31,8 @@ class SensitiveProposalOutput(serializers.Serializer[Any]):
 
 
 class SensitiveOutput(serializers.Serializer[Any]):
-    inputs = _pointers()
-    outputs = _pointers()
+    inputs = _pointer_list()
+    outputs = _pointer_list()
     proposals = SensitiveProposalOutput(
         many=True, help_text="The members that are proposed for marking; they mask nothing."
     )
@@ -46,16 +46,16 @@ class SensitiveMembers(APIView):
 
     @extend_schema(operation_id="tools_sensitive_retrieve", responses=SensitiveOutput)
     def get(self, request: Request, pk: int) -> Response:
-        return self._answer(_find_tool(pk))
+        return self._respond(_find_tool(pk))
 
     @extend_schema(operation_id="tools_sensitive_update", request=SensitiveInput, responses=SensitiveOutput)
     def put(self, request: Request, pk: int) -> Response:
         """Mark exactly these members."""
         tool = _find_tool(pk)
         sensitive_values.mark(tool, actor=person(request), **SensitiveInput.parse(request.data))
-        return self._answer(tool)
+        return self._respond(tool)
 
-    def _answer(self, tool: Tool) -> Response:
+    def _respond(self, tool: Tool) -> Response:
         marks = sensitive_values.marks_of([tool.pk]).get(tool.pk, sensitive_values.NONE)
         signature = tool.current.decoded() if tool.current else None
         sides = {"inputs": signature.inputs, "outputs": signature.outputs} if signature else {}

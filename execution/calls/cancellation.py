@@ -49,8 +49,8 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
         else:
             is_notified = call.version.tool.endpoint.build_protocol().tells_of_cancel
             message = f"{SENT} {NOTIFYING if is_notified else NOT_NOTIFIED}"
-        was_running = _end(call, CallStatus.RUNNING, message)
-        if not was_running and not _end(call, CallStatus.QUEUED, UNSENT):
+        was_running = _end_call(call, CallStatus.RUNNING, message)
+        if not was_running and not _end_call(call, CallStatus.QUEUED, UNSENT):
             raise DomainError("call_ended", "The call has ended, so there is nothing to cancel.", status=409)
         audit.record(actor, "cancel", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
     lease.interrupt(call.pk)
@@ -62,7 +62,7 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
                 cancel(step, actor=actor, why=f"A step of call {call.pk}.")
     elif was_running and remote_runs.stop(call):
         ended = Call.objects.filter(pk=call.pk, outcome="cancelled")
-        ended.update(**results.result_columns(_outcome(f"{SENT} {NOTIFIED}"), []))
+        ended.update(**results.result_columns(_cancelled_outcome(f"{SENT} {NOTIFIED}"), []))
     call.refresh_from_db()
     return call
 
@@ -106,10 +106,10 @@ def abandon_question(call: Call, state: Mapping[str, Any] | None) -> None:
         logger.info("the vendor was not notified that no answer comes to call %s: %s", call.pk, exc.code)
 
 
-def _end(call: Call, status: CallStatus, message: str) -> bool:
+def _end_call(call: Call, status: CallStatus, message: str) -> bool:
     row = Call.objects.filter(pk=call.pk, status=status)
-    return bool(row.update(**results.ending(_outcome(message))))
+    return bool(row.update(**results.ending(_cancelled_outcome(message))))
 
 
-def _outcome(message: str) -> Outcome:
+def _cancelled_outcome(message: str) -> Outcome:
     return outcomes.failed("cancelled", CODE, message)

@@ -42,7 +42,7 @@ def publish(call: uuid.UUID, kind: str, data: dict[str, Any] | None = None) -> N
     payload = msgspec.json.encode(data or {})
     if len(payload) > MAX_EVENT_BYTES:
         return
-    key = _key(call)
+    key = _redis_key(call)
     try:
         pipeline = redis_client.client().pipeline(transaction=False)
         pipeline.xadd(key, {"kind": kind, "data": payload.decode()}, maxlen=MAX_EVENTS, approximate=True)
@@ -54,7 +54,7 @@ def publish(call: uuid.UUID, kind: str, data: dict[str, Any] | None = None) -> N
 
 def last(call: uuid.UUID) -> CallEvent | None:
     try:
-        newest: Any = redis_client.client().xrevrange(_key(call), count=1)
+        newest: Any = redis_client.client().xrevrange(_redis_key(call), count=1)
     except redis.RedisError:
         return None
     return _parse_event(newest[0]) if newest else None
@@ -63,7 +63,7 @@ def last(call: uuid.UUID) -> CallEvent | None:
 def last_partial(call: uuid.UUID) -> dict[str, Any] | None:
     """Return the last partial result of a call, or None."""
     try:
-        newest: Any = redis_client.client().xrevrange(_key(call), count=10)
+        newest: Any = redis_client.client().xrevrange(_redis_key(call), count=10)
     except redis.RedisError:
         return None
     events = (_parse_event(entry) for entry in newest)
@@ -78,7 +78,7 @@ def events_after(call: uuid.UUID, event_id: str, seconds: float) -> list[CallEve
     try:
         # Zero would block for ever.
         streams: Any = redis_client.waiting_client().xread(
-            {_key(call): event_id}, count=100, block=max(1, round(timeout * 1000))
+            {_redis_key(call): event_id}, count=100, block=max(1, round(timeout * 1000))
         )
     except redis.RedisError as exc:
         logger.warning("call %s is followed only by its row: %s", call, exc)
@@ -101,7 +101,7 @@ class Partials:
             publish(self._call, PARTIAL, sound)
 
 
-def _key(call: uuid.UUID) -> str:
+def _redis_key(call: uuid.UUID) -> str:
     return f"pegboard:call:{call}"
 
 

@@ -116,7 +116,7 @@ def _run_in_thread(call: Call) -> Call:
 
         def run_and_close() -> None:
             try:
-                _run(running_call)
+                _execute_claimed(running_call)
             finally:
                 connection.close()
 
@@ -128,7 +128,7 @@ def _run_in_thread(call: Call) -> Call:
 def _run_or_wait(call: Call) -> Call:
     try:
         if call.is_ours:
-            return _run(call)
+            return _execute_claimed(call)
         # Another request created it and may still be executing it.
         return queue.wait_for(call, call.deadline_seconds + OUTCOME_GRACE_SECONDS) if call.is_active else call
     except (OperationalError, InterfaceError):
@@ -155,18 +155,18 @@ def perform_due_calls() -> None:
     """
     ends = time.monotonic() + TASK_SECONDS
     while call := queue.claim_next():
-        _run(call)
+        _execute_claimed(call)
         if time.monotonic() > ends:
             queue.wake_worker(call.pk)
             return
 
 
-def _run(call: Call) -> Call:
+def _execute_claimed(call: Call) -> Call:
     """Execute a call that only this process has claimed. Return it as it was stored."""
     failpoint("call-claimed")
     attempts: list[Attempt] = []
     began = time.monotonic()
-    outcome = _outcome(call, attempts)
+    outcome = _perform_call(call, attempts)
     if outcome is None:
         return call
     failpoint("call-answered")
@@ -200,14 +200,14 @@ def _run(call: Call) -> Call:
     return call
 
 
-def _outcome(call: Call, attempts: list[Attempt]) -> Outcome | None:
+def _perform_call(call: Call, attempts: list[Attempt]) -> Outcome | None:
     """Return the outcome, or None if the vendor continues to work and a worker will poll it later."""
     try:
         if call.activity:
             return _perform_activity(call, call.activity, attempts)
         if call.mode != Mode.WAIT and remote_runs.are_kept(call):
             return remote_runs.follow_run(call, attempts)
-        return _converse(call, attempts)
+        return _call_vendor(call, attempts)
     except DomainError as exc:
         return outcomes.failed("refused", exc.code, exc.message)
     except ProtocolError as exc:
@@ -272,19 +272,19 @@ class _Conversation:
     def begin(self, session: HttpSession) -> Outcome:
         state = (self.call.continues.decoded().resume or {}) if self.call.continues else NOTHING_SENT
         if state == NOTHING_SENT:
-            return self.protocol.invoke(session, *self._tool(), self.call.arguments)
-        return self.protocol.resume(session, *self._tool(), state, self.call.answers)
+            return self.protocol.invoke(session, *self._called_version(), self.call.arguments)
+        return self.protocol.resume(session, *self._called_version(), state, self.call.answers)
 
     def again(self, session: HttpSession, before: Outcome) -> Outcome:
         if before.resume is None:
             return self.begin(session)
-        return self.protocol.resume(session, *self._tool(), before.resume, {})
+        return self.protocol.resume(session, *self._called_version(), before.resume, {})
 
-    def _tool(self) -> tuple[str, str | None, Signature]:
+    def _called_version(self) -> tuple[str, str | None, Signature]:
         return self.call.version.tool.tool_id, self.call.version.label or None, self.signature
 
 
-def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
+def _call_vendor(call: Call, attempts: list[Attempt]) -> Outcome:
     """Send the call, and retry it if its terms allow that (catalog/rules/retries.py)."""
     terms = call.terms
     ends = time.monotonic() + min(call.deadline_seconds, terms.policy.give_up_after_seconds)
@@ -309,7 +309,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
         sessions.open_session(
             endpoint,
             exchanges,
-            _limits(call),
+            _session_limits(call),
             carried=carried,
             keeps_connection=True,
             mark=str(call.key),
@@ -320,13 +320,13 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
         session.holder = f"key {call.api_key_id}" if call.api_key_id else f"user {call.requested_by_id}"
         unshown = conversation.protocol.unshown
         give_back()
-        outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
+        outcome = _send_attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
         while (pause := _seconds_before_retry(terms, outcome, len(attempts), ends)) is not None:
             held_call.sleep(pause)
             if not held_call.may_send():
                 break
             request = partial(conversation.again, session, outcome)
-            outcome = _attempt(request, attempts, exchanges, unshown, pause)
+            outcome = _send_attempt(request, attempts, exchanges, unshown, pause)
     try:
         # An interrupted request proves nothing about the vendor.
         if not held_call.is_lost:
@@ -364,7 +364,7 @@ def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Atte
             sleep=held_call.sleep,
             call_step=partial(_call_step, call),
             continue_step=partial(_continue_step, call),
-            converse=partial(_converse_alone, call, conversation, attempts),
+            converse=partial(_send_for_activity, call, conversation, attempts),
         )
         return kinds.get(activity.kind).perform(work)
 
@@ -427,7 +427,7 @@ def _count_step(parent: Call) -> None:
         raise DomainError("activity_too_many_steps", message, status=409)
 
 
-def _converse_alone(
+def _send_for_activity(
     call: Call,
     conversation: Unspoken,
     attempts: list[Attempt],
@@ -435,11 +435,11 @@ def _converse_alone(
     request: Callable[[HttpSession], Outcome],
 ) -> Outcome:
     exchanges: list[Exchange] = []
-    with open_(exchanges, _limits(call)) as session:
+    with open_(exchanges, _session_limits(call)) as session:
         session.may_send = conversation.may_send
         conversation.session = session
         try:
-            return _attempt(partial(request, session), attempts, exchanges, ())
+            return _send_attempt(partial(request, session), attempts, exchanges, ())
         finally:
             conversation.session = None
 
@@ -454,7 +454,7 @@ def _seconds_before_retry(terms: RetryTerms, outcome: Outcome, attempts: int, en
     )
 
 
-def _attempt(
+def _send_attempt(
     request: Callable[[], Outcome],
     attempts: list[Attempt],
     exchanges: list[Exchange],
@@ -471,10 +471,10 @@ def _attempt(
     return outcome
 
 
-def _limits(call: Call) -> Limits:
+def _session_limits(call: Call) -> Limits:
     """Return limits that allow silence until the deadline, and a cancellation within the lease after it.
 
-    `backoff` is empty, because only `_converse` retries a call.
+    `backoff` is empty, because only `_call_vendor` retries a call.
     """
     seconds = float(call.deadline_seconds)
     session_seconds = seconds + CANCEL_SECONDS

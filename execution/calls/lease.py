@@ -129,7 +129,7 @@ class CallHeartbeat(LeasedCall):
     def __init__(self, call: Call, session: Conversation) -> None:
         super().__init__(call, session)
         self._is_done = False
-        self._thread = threading.Thread(target=self._beat, name=f"call-{call.pk}", daemon=True)
+        self._thread = threading.Thread(target=self._extend_regularly, name=f"call-{call.pk}", daemon=True)
 
     def may_send(self) -> bool:
         # No client waits for the call, so the row is read each time.
@@ -146,7 +146,7 @@ class CallHeartbeat(LeasedCall):
         # The thread is not joined: it may sleep for some seconds, and then ends.
         self._is_done = True
 
-    def _beat(self) -> None:
+    def _extend_regularly(self) -> None:
         last_id = events.FIRST
         due = time.monotonic() + BEAT_SECONDS
         try:
@@ -156,13 +156,13 @@ class CallHeartbeat(LeasedCall):
                 has_ended = any(event.kind == events.ENDED for event in new_events)
                 if (has_ended or time.monotonic() >= due) and not self._is_done:
                     due = time.monotonic() + BEAT_SECONDS
-                    if not self._extend():
+                    if not self._try_extend():
                         self.session.interrupt()
                         return
         finally:
             connection.close()
 
-    def _extend(self) -> bool:
+    def _try_extend(self) -> bool:
         try:
             is_extended = extend_lease(self.call)
             give_back()

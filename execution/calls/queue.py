@@ -87,7 +87,7 @@ def claim_next() -> Call | None:
     First come calls of the API key or user for whom workers make the fewest calls, then the oldest. A run at
     a vendor that no worker looks after is due, too. No other call is claimed twice.
     """
-    sql, values = _claim()
+    sql, values = _claim_statement()
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         claimed = cursor.fetchone()
@@ -106,7 +106,7 @@ def claim_next() -> Call | None:
 
 
 @cache
-def _claim() -> tuple[str, list[Any]]:
+def _claim_statement() -> tuple[str, list[Any]]:
     columns = ("pk", "status", "gives_up_at", "queued_at", "api_key", "requested_by")
     vendor_runs = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now())).order_by().values_list(*columns)
     runs_sql, run_values = vendor_runs.query.sql_with_params()

@@ -63,7 +63,7 @@ def follow_run(call: Call, attempts: list[Attempt]) -> Outcome | None:
         sessions.open_session(
             endpoint,
             exchanges,
-            _limits(call),
+            _session_limits(call),
             mark=str(call.key),
             follower=events.Partials(call.key) if call.mode == Mode.STREAM else None,
         ) as session,
@@ -175,7 +175,7 @@ def _stop_late_start(call: Call) -> None:
         give_back()
 
 
-def _limits(call: Call) -> Limits:
+def _session_limits(call: Call) -> Limits:
     if call.mode != Mode.STREAM:
         return LIMITS
     # A stream is read to its end.

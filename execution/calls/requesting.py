@@ -297,11 +297,11 @@ def _insert_call(call: Call, actor: User, *, why: str) -> None:
         conditions = [call.parent_id, call.parent_id, actor.pk, call.api_key_id, call.api_key_id, maximum]
         _, inserted, *_ = run_together(
             lock,
-            _insert().statement(call, [call.is_ours, first_lease, *conditions]),
+            _insert_statement().statement(call, [call.is_ours, first_lease, *conditions]),
             audit_statement,
             *([(_KEEP_ID, [call.key, call_keys.digest_of_request(call), call.pk])] if call.has_id else []),
         )
-        if not _insert().take(call, inserted):
+        if not _insert_statement().take(call, inserted):
             if call.parent_id:
                 raise DomainError("ended_meanwhile", "The call ended before this step was made.", status=409)
             raise TooManyCallsError(maximum, owner)
@@ -341,7 +341,7 @@ _KEEP_ID = f"""
 
 
 @cache
-def _insert() -> PreparedInsert:
+def _insert_statement() -> PreparedInsert:
     now = "statement_timestamp()"
     return PreparedInsert(
         Call,

@@ -93,18 +93,20 @@ def encode_result(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: boo
         url = ask.url if is_link and ask.url.isprintable() else ""
         request = None if ask.request is None else sound(dict(ask.request))
         asks.append(
-            StoredQuestion(_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url, request)
+            StoredQuestion(
+                _record_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url, request
+            )
         )
     result = Result(
         outputs={} if is_too_long else outputs,
         parsed={} if is_too_long or len(msgspec.json.encode(parsed)) > MAX_OUTPUTS_BYTES else parsed,
         whole_output=outcome.whole_output,
         cut=output_json[:MAX_CUT_BYTES].decode(errors="ignore") if is_too_long else "",
-        error=_error(outcome.error),
+        error=_record_error(outcome.error),
         retry=retry(outcome, is_safe=is_safe),
         notes=[note_document(note) for note in outcome.notes[:MAX_LINES]],
         asks=asks,
-        resume=_state(outcome.resume) if len(asks) == len(outcome.asks) else None,
+        resume=_storable_state(outcome.resume) if len(asks) == len(outcome.asks) else None,
         attempts=list(attempts),
         vendor_duration_ms=outcome.vendor_duration_ms,
     )
@@ -113,7 +115,7 @@ def encode_result(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: boo
 
 def note_document(note: Note) -> dict[str, str]:
     members = {"code": note.code, "message": note.message, "input": note.input, "proposal": note.proposal}
-    return {name: _line(text) for name, text in members.items() if text}
+    return {name: _record_line(text) for name, text in members.items() if text}
 
 
 def with_argument_notes(outcome: Outcome, signature: Signature, arguments: Mapping[str, Any]) -> Outcome:
@@ -152,21 +154,21 @@ def attempt(
     error = outcome.error or {}
     return Attempt(
         outcome=outcome.outcome,
-        code=_line(str(error.get("code", ""))),
-        message=_line(str(error.get("message", ""))),
+        code=_record_line(str(error.get("code", ""))),
+        message=_record_line(str(error.get("message", ""))),
         waited_ms=round(waited_seconds * 1000),
         duration_ms=round(seconds * 1000),
         exchanges=[
             RecordedExchange(
                 method=exchange.method,
-                url=_line(exchange.url),
-                headers=_head(exchange.headers, unshown),
-                body=_body(exchange.body),
+                url=_record_line(exchange.url),
+                headers=_record_headers(exchange.headers, unshown),
+                body=_record_body(exchange.body),
                 status=exchange.status,
-                reply_headers=_head(
+                reply_headers=_record_headers(
                     {n: v for n, v in exchange.reply_headers.items() if n not in HOP_BY_HOP_HEADERS}, unshown
                 ),
-                reply=_body(_mask_members(exchange.reply, unshown)),
+                reply=_record_body(_mask_members(exchange.reply, unshown)),
                 duration_ms=exchange.duration_ms,
             )
             for exchange in exchanges[:MAX_EXCHANGES]
@@ -214,41 +216,46 @@ def _mask_members(reply: str, names: Collection[str]) -> str:
     return reply
 
 
-def _head(headers: Mapping[str, str], unshown: Collection[str]) -> dict[str, str]:
+def _record_headers(headers: Mapping[str, str], unshown: Collection[str]) -> dict[str, str]:
     masked_headers = {name: "•••" if name.lower() in unshown else value for name, value in headers.items()}
     lines = list(masked_headers.items())[:MAX_LINES]
-    return {_line(name, MAX_HEADER_LENGTH): _line(value, MAX_HEADER_LENGTH) for name, value in lines}
+    return {
+        _record_line(name, MAX_HEADER_LENGTH): _record_line(value, MAX_HEADER_LENGTH) for name, value in lines
+    }
 
 
-def _body(text: str) -> str:
+def _record_body(text: str) -> str:
     text = sound(text)
     return text if len(text) <= MAX_BODY_LENGTH else text[:MAX_BODY_LENGTH] + " …"
 
 
-def _line(text: str, max_length: int = MAX_LINE_LENGTH) -> str:
+def _record_line(text: str, max_length: int = MAX_LINE_LENGTH) -> str:
     text = sound(text)
     return text if len(text) <= max_length else text[:max_length] + "…"
 
 
-def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _record_error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Truncate texts, and drop values that are neither texts nor small."""
     if error is None:
         return None
     members: dict[str, Any] = {
-        _line(name): _line(value) if isinstance(value, str) else value
+        _record_line(name): _record_line(value) if isinstance(value, str) else value
         for name, value in list(error.items())[:MAX_LINES]
         if isinstance(value, str | bool | int | float)
     }
     if vendor := error.get("vendor"):
-        members["vendor"] = {_line(str(name)): _line(str(text)) for name, text in vendor.items()}
+        members["vendor"] = {
+            _record_line(str(name)): _record_line(str(text)) for name, text in vendor.items()
+        }
     if fields := error.get("fields"):
         members["fields"] = {
-            _line(str(name)): _line(str(reason)) for name, reason in list(fields.items())[:MAX_LINES]
+            _record_line(str(name)): _record_line(str(reason))
+            for name, reason in list(fields.items())[:MAX_LINES]
         }
     return members
 
 
-def _state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _storable_state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the state unchanged, or None if it cannot be stored completely."""
     if state is None or sound(dict(state)) != state:
         return None

@@ -27,7 +27,7 @@ PROOF_LENGTH = 43
 def address(call: Call) -> str:
     """Return the address for the vendor of this call, or "" if Pegboard's own address is not known."""
     try:
-        url = public_url(reverse("run-hint", args=[call.key, _proof(call.key)]))
+        url = public_url(reverse("run-hint", args=[call.key, _proof_of_key(call.key)]))
     except DomainError:
         # Without a key of the installation there is no proof. The run is polled anyway.
         return ""
@@ -36,13 +36,13 @@ def address(call: Call) -> str:
 
 def hide_address(call: Call, exchanges: Iterable[Exchange]) -> list[Exchange]:
     """Return the records of requests without the proof: vendors return the address with the run."""
-    secrets = SecretScanner([_proof(call.key)])
+    secrets = SecretScanner([_proof_of_key(call.key)])
     return [strike_out(exchange, secrets) for exchange in exchanges]
 
 
 def take(key: uuid.UUID, proof: str) -> bool:
     """Poll the run of the call now, unless a worker is polling it. Return whether the proof is valid."""
-    if not hmac.compare_digest(proof.encode(), _proof(key).encode()):
+    if not hmac.compare_digest(proof.encode(), _proof_of_key(key).encode()):
         return False
     waiting = Call.objects.filter(key=key, status=CallStatus.RUNNING, sent_at=None).exclude(remote_run="")
     # One wake for each release by a worker, however often the vendor reports.
@@ -52,5 +52,5 @@ def take(key: uuid.UUID, proof: str) -> bool:
     return True
 
 
-def _proof(key: uuid.UUID) -> str:
+def _proof_of_key(key: uuid.UUID) -> str:
     return encryption.keyed_digest(str(key), field=FIELD)[:PROOF_LENGTH]

@@ -50,7 +50,7 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,400}")
 def make_field(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> forms.Field:
     facts: dict[str, Any] = {
         "label": shown_within(parameter.name, MAX_LABEL_BYTES),
-        "help_text": shown_within(_hint(parameter), MAX_HINT_BYTES),
+        "help_text": shown_within(_build_hint(parameter), MAX_HINT_BYTES),
         "required": False,
     }
     if parameter.type == "boolean" and parameter.required:
@@ -73,7 +73,7 @@ def make_field(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> fo
             rows.append((value_before, value_before))
         rows.insert(0, ("", _("Choose one") if parameter.required else _("Leave it out")))
         return forms.CharField(widget=forms.Select(choices=rows), **facts)
-    return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_widget(parameter), **facts)
+    return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_build_widget(parameter), **facts)
 
 
 def count_field_bytes(parameter: Parameter, field: forms.Field) -> int:
@@ -107,7 +107,7 @@ def list_of_texts(parameter: Parameter) -> _Texts | None:
     # None for other JSON, and for a list with rules that fields cannot show.
     if parameter.type != "json":
         return None
-    schema = _schema(parameter)
+    schema = _schema_of(parameter)
     if isinstance(forms_of := schema.get("anyOf"), list) and not schema.keys() - {"anyOf"} - _NOTES:
         # Some programs write an optional value as one alternative besides null.
         others = [form for form in forms_of if form != {"type": "null"}]
@@ -116,7 +116,7 @@ def list_of_texts(parameter: Parameter) -> _Texts | None:
     is_list = {*types.type_words(schema)} - {"null"} == {"array"}
     if not is_list or not isinstance(items, dict) or not schema.keys() <= _LIST_KEYWORDS:
         return None
-    options = _options(items)
+    options = _options_of(items)
     is_any = options is None and items.get("type") == "string" and items.keys() <= _TEXT_KEYWORDS
     if not is_any and not 0 < len(options or {}) <= MAX_CHOICES:
         return None
@@ -128,7 +128,7 @@ def list_of_texts(parameter: Parameter) -> _Texts | None:
     )
 
 
-def _options(items: Mapping[str, Any]) -> dict[str, str] | None:
+def _options_of(items: Mapping[str, Any]) -> dict[str, str] | None:
     # None if any text is allowed. A list with an option that is not a text has no options.
     for keyword in ("anyOf", "oneOf"):
         if isinstance(values := items.get(keyword), list):
@@ -145,7 +145,7 @@ def _options(items: Mapping[str, Any]) -> dict[str, str] | None:
     return {value: value for value in values} if _are_texts(values) else {}
 
 
-def _widget(parameter: Parameter) -> forms.Widget:
+def _build_widget(parameter: Parameter) -> forms.Widget:
     attributes = {"autocomplete": "off"}
     if parameter.default is not msgspec.UNSET:
         attributes["placeholder"] = _to_words(parameter.default)[:MAX_LINE_LENGTH]
@@ -159,15 +159,15 @@ def _widget(parameter: Parameter) -> forms.Widget:
         case "json":
             return forms.Textarea(attrs=attributes | {"rows": 3, "class": "mono", "spellcheck": "false"})
     is_line = (
-        _schema(parameter).keys() & {"format", "pattern"}
+        _schema_of(parameter).keys() & {"format", "pattern"}
         or (parameter.max_length or MAX_LINE_LENGTH + 1) <= MAX_LINE_LENGTH
     )
     return forms.TextInput(attrs=attributes) if is_line else forms.Textarea(attrs=attributes | {"rows": 1})
 
 
-def _hint(parameter: Parameter) -> str:
+def _build_hint(parameter: Parameter) -> str:
     """Return the vendor's description, followed by the form of a value."""
-    schema, text = _schema(parameter), parameter.description.strip()
+    schema, text = _schema_of(parameter), parameter.description.strip()
     pattern = schema.get("pattern")
     parts = [
         text if len(text) <= MAX_HINT_LENGTH else f"{text[:MAX_HINT_LENGTH]}…",
@@ -210,7 +210,7 @@ def _describe_type(parameter: Parameter) -> str:
     return f"{bounds[:1].upper()}{bounds[1:]}." if bounds else ""
 
 
-def _schema(parameter: Parameter) -> Mapping[str, Any]:
+def _schema_of(parameter: Parameter) -> Mapping[str, Any]:
     return parameter.schema if isinstance(parameter.schema, dict) else {}
 
 

@@ -72,9 +72,9 @@ class ArgumentsForm(OperationForm):
         self._stored_values = dict(initial_values or {}) if marked_members else None
         values: Mapping[str, Any] = mask(dict(initial_values or {}), marked_members)
         shown_fields = self._make_fields(values, max_bytes)
-        initial = {_field(n): initial_value(self.inputs[n], values) for n in shown_fields}
+        initial = {_field_name(n): initial_value(self.inputs[n], values) for n in shown_fields}
         super().__init__(*args, initial=initial, **kwargs)
-        self.fields |= {_field(n): field for n, field in shown_fields.items()}
+        self.fields |= {_field_name(n): field for n, field in shown_fields.items()}
         self.more_count = len(self.inputs) - len(shown_fields)
         self.fields[JSON_FIELD] = forms.CharField(
             required=False,
@@ -127,7 +127,7 @@ class ArgumentsForm(OperationForm):
         definitions_length, shown_length = len(json.dumps(definitions)), 0
         rows: list[tuple[Parameter, BoundField, Any]] = []
         for n, (parameter, resolved) in enumerate(zip(self.signature.inputs, self.inputs, strict=True)):
-            if _field(n) not in self.fields:
+            if _field_name(n) not in self.fields:
                 continue
             is_json = parameter.type == "json" and not list_of_texts(resolved)
             schema = parameter.schema if is_json and isinstance(parameter.schema, dict) else None
@@ -135,7 +135,7 @@ class ArgumentsForm(OperationForm):
             if schema and shown_length < MAX_DEFINITIONS_LENGTH and '"$ref"' in json.dumps(schema):
                 schema = schema | definitions
                 shown_length += definitions_length
-            rows.append((parameter, self[_field(n)], schema))
+            rows.append((parameter, self[_field_name(n)], schema))
         return rows
 
     def clean(self) -> dict[str, Any]:
@@ -146,12 +146,12 @@ class ArgumentsForm(OperationForm):
             values = dict(cleaned)
             for n, parameter in enumerate(self.inputs):
                 try:
-                    submitted_value(parameter, values.get(_field(n), ""))
+                    submitted_value(parameter, values.get(_field_name(n), ""))
                 except ProtocolViolationError as error:
                     message = _("This is not valid JSON: {reason}").format(reason=_describe_json_error(error))
-                    self.add_error(_field(n), message)
+                    self.add_error(_field_name(n), message)
                     # Without the value the check below does not report a second error.
-                    values.pop(_field(n))
+                    values.pop(_field_name(n))
             self.arguments = self._read_values(values)
         if self._stored_values is not None:
             try:
@@ -167,7 +167,8 @@ class ArgumentsForm(OperationForm):
     def _read_values(self, entered_value: Mapping[str, Any]) -> dict[str, Any]:
         # Returns values by name. Raises ProtocolViolationError if a value should be JSON and is not.
         values = {
-            p.name: submitted_value(p, entered_value.get(_field(n), "")) for n, p in enumerate(self.inputs)
+            p.name: submitted_value(p, entered_value.get(_field_name(n), ""))
+            for n, p in enumerate(self.inputs)
         }
         return {name: value for name, value in values.items() if value is not OMITTED}
 
@@ -192,17 +193,17 @@ class ArgumentsForm(OperationForm):
             return
         if self.cleaned_data.get(JSON_FIELD, "").strip():
             for name, reason in error.fields.items():
-                self.add_error(JSON_FIELD, _sentence(name, reason))
+                self.add_error(JSON_FIELD, _explain_reason(name, reason))
             return
         field_names = {
-            parameter.name: _field(n)
+            parameter.name: _field_name(n)
             for n, parameter in enumerate(self.signature.inputs)
-            if _field(n) in self.fields
+            if _field_name(n) in self.fields
         }
         for name, reason in error.fields.items():
             field_name = field_names.get(name)
             if field_name is None:
-                self.add_error(None, _sentence(name, reason))
+                self.add_error(None, _explain_reason(name, reason))
             elif field_name not in self.errors:
                 self.add_error(field_name, f"{reason[:1].upper()}{reason[1:].rstrip('.')}.")
 
@@ -332,13 +333,13 @@ def resolve_inputs(signature: Signature) -> tuple[Parameter, ...]:
     return tuple(map(resolve, signature.inputs))
 
 
-def _sentence(name: str, reason: str) -> str:
+def _explain_reason(name: str, reason: str) -> str:
     if name == TOGETHER:
         return _("Your input {reason}.").format(reason=reason)
     return _("“{name}” {reason}.").format(name=printable(name, 60), reason=reason)
 
 
-def _field(number: int) -> str:
+def _field_name(number: int) -> str:
     return f"input-{number}"
 
 

@@ -117,8 +117,8 @@ class MockEditor(ActivityEditor):
             seed=int(seed) if seed.isdecimal() and len(seed) < 20 else cast(Any, seed),
             examples=tuple(
                 ExampleAnswer(
-                    arguments=_parse_values(data, f"examples-{index}-arguments", _inputs(signature)),
-                    outputs=_parse_values(data, f"examples-{index}-outputs", _outputs(signature)),
+                    arguments=_parse_values(data, f"examples-{index}-arguments", _inputs_of(signature)),
+                    outputs=_parse_values(data, f"examples-{index}-outputs", _outputs_of(signature)),
                 )
                 for index in range(count_of(data, "examples"))
             ),
@@ -162,8 +162,8 @@ class MockEditor(ActivityEditor):
         return [
             ExampleRow(
                 index,
-                self._values(f"examples-{index}-arguments", example.arguments, _inputs(self.signature)),
-                self._values(f"examples-{index}-outputs", example.outputs, _outputs(self.signature)),
+                self._values(f"examples-{index}-arguments", example.arguments, _inputs_of(self.signature)),
+                self._values(f"examples-{index}-outputs", example.outputs, _outputs_of(self.signature)),
             )
             for index, example in enumerate(self.mock.examples)
         ]
@@ -179,7 +179,7 @@ class MockEditor(ActivityEditor):
                 values = {"name": situation.name, **msgspec.structs.asdict(situation)}
             kind, switch, prefix = KINDS[str(values["name"])], values.get("switch"), f"situations-{index}"
             values = {**msgspec.structs.asdict(kind()), **values}
-            plain, objects = _members(kind)
+            plain, objects = _members_of_kind(kind)
             row = SituationRow(
                 index,
                 gettext(kind.label),
@@ -242,18 +242,18 @@ class MockEditor(ActivityEditor):
 _TEXT = Parameter(id="", name="", type="string", required=False, description="")
 
 
-def _members(kind: type[Situation]) -> tuple[list[str], list[str]]:
+def _members_of_kind(kind: type[Situation]) -> tuple[list[str], list[str]]:
     """Return the text and number members of a situation, and its object members, in the order of the page."""
     specific = [name for name in kind.__struct_fields__ if name not in ("switch", "when", "message")]
     objects = [name for name in specific if isinstance(getattr(kind(), name), dict)]
     return [*(name for name in specific if name not in objects), "message"], [*objects, "when"]
 
 
-def _inputs(signature: Signature | None) -> Sequence[Parameter]:
+def _inputs_of(signature: Signature | None) -> Sequence[Parameter]:
     return signature.inputs if signature else ()
 
 
-def _outputs(signature: Signature | None) -> Sequence[Parameter]:
+def _outputs_of(signature: Signature | None) -> Sequence[Parameter]:
     return signature.outputs if signature else ()
 
 
@@ -263,7 +263,7 @@ def _by_input(member: str, signature: Signature | None) -> Sequence[Parameter]:
         return ()
     return [
         msgspec.structs.replace(_TEXT, id=parameter.id, name=parameter.name)
-        for parameter in _inputs(signature)
+        for parameter in _inputs_of(signature)
     ]
 
 
@@ -304,7 +304,7 @@ def _parse_situations(data: Posted, signature: Signature | None) -> Iterable[dic
         name, switch = (data.get(f"{prefix}-{field}", "") for field in ("name", "switch"))
         if name not in KINDS:
             continue
-        plain, objects = _members(KINDS[name])
+        plain, objects = _members_of_kind(KINDS[name])
         defaults = msgspec.structs.asdict(KINDS[name]())
         values: dict[str, Any] = {
             member: text if isinstance(defaults[member], str) else value_of(text, None)

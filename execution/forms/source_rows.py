@@ -123,7 +123,7 @@ class SourceRow:
             if choices:
                 groups.append((origin.label, choices))
         if self.choice not in listed_values and self.source:
-            label, origin_of_source = self.description, self._origin()
+            label, origin_of_source = self.description, self._find_origin()
             names = [parameter.name for parameter in origin_of_source.parameters] if origin_of_source else []
             exists = (self.source.output or self.source.input) in names or (origin_of_source and not names)
             if not exists:
@@ -163,7 +163,7 @@ class SourceRow:
 
     @property
     def description(self) -> str:
-        return describe_source(self.source, self._origin()) if self.source else ""
+        return describe_source(self.source, self._find_origin()) if self.source else ""
 
     @property
     def stand_in(self) -> str:
@@ -186,7 +186,7 @@ class SourceRow:
     def is_open(self) -> bool:
         return bool(self.otherwise) or any("leave" in fault for fault in self.faults)
 
-    def _origin(self) -> Origin | None:
+    def _find_origin(self) -> Origin | None:
         step = self.source.step if self.source else 0
         return next((origin for origin in self.origins if origin.step == step), None)
 

@@ -138,7 +138,7 @@ class StepsEditor(ActivityEditor):
         for number, step in enumerate(self.steps, 1):
             callee = self.known.get(reference_of(step))
             signature = callee.signature if callee else None
-            proposal = self._proposal(signature)
+            proposal = self._propose_mapping(signature)
             rows = self.rows(
                 f"steps-{number - 1}-inputs",
                 f"steps.{number}.inputs",
@@ -163,7 +163,7 @@ class StepsEditor(ActivityEditor):
                 )
             )
             if callee and signature:
-                origins = [*origins, self._origin(number, callee, signature)]
+                origins = [*origins, self._build_origin(number, callee, signature)]
         return blocks
 
     def outputs(self) -> list[SourceRow]:
@@ -171,10 +171,12 @@ class StepsEditor(ActivityEditor):
         for number, step in enumerate(self.steps, 1):
             callee = self.known.get(reference_of(step))
             if callee and callee.signature:
-                origins.append(self._origin(number, callee, callee.signature))
+                origins.append(self._build_origin(number, callee, callee.signature))
         declared_outputs = self.signature.outputs if self.signature else ()
         first_callee = self.known.get(reference_of(self.steps[0])) if self.steps else None
-        proposal = self._proposal(first_callee.signature) if first_callee and self.max_steps == 1 else None
+        proposal = (
+            self._propose_mapping(first_callee.signature) if first_callee and self.max_steps == 1 else None
+        )
         return self.rows(
             "outputs",
             "outputs",
@@ -187,7 +189,7 @@ class StepsEditor(ActivityEditor):
             else {},
         )
 
-    def _origin(self, number: int, callee: Callee, signature: Signature) -> Origin:
+    def _build_origin(self, number: int, callee: Callee, signature: Signature) -> Origin:
         name, is_only = printable(callee.name, 60), self.max_steps == 1
         if is_only:
             label = _("Outputs of {tool}").format(tool=name)
@@ -208,7 +210,7 @@ class StepsEditor(ActivityEditor):
         )
         return replace(row, settings=form)
 
-    def _proposal(self, signature: Signature | None) -> MappingProposal | None:
+    def _propose_mapping(self, signature: Signature | None) -> MappingProposal | None:
         return mapping.propose(self.signature, signature) if signature and self.signature else None
 
 

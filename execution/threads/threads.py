@@ -84,7 +84,7 @@ def create(
     try:
         with transaction.atomic():
             thread.save(force_insert=True)
-            _audit("start thread", thread, actor, runtime.why if runtime else "")
+            _record_audit("start thread", thread, actor, runtime.why if runtime else "")
     except IntegrityError:
         if earlier := _find_earlier(thread, version):
             return earlier
@@ -143,7 +143,7 @@ def _create_at_vendor(thread: Thread, version: ToolVersion) -> None:
 
 def state(thread: Thread) -> ThreadState:
     """Return the thread's current state at the vendor. Raises DomainError."""
-    version = _version(thread)
+    version = _find_version(thread)
     if version is None:
         return ThreadState(status=ThreadStatus.IDLE, metadata=thread.metadata)
     with _open_session(version) as (session, protocol):
@@ -155,7 +155,7 @@ def state(thread: Thread) -> ThreadState:
 
 def history(thread: Thread, *, limit: int, before: str = "") -> list[ThreadState]:
     """Return the thread's earlier states, newest first. Raises DomainError."""
-    version = _version(thread)
+    version = _find_version(thread)
     if version is None:
         return []
     with _open_session(version) as (session, protocol):
@@ -168,12 +168,12 @@ def remove(thread: Thread, *, actor: User, why: str = "") -> None:
     answer."""
     if thread.calls.filter(status__in=ACTIVE_CALLS).exists():
         raise ThreadBusyError
-    if version := _version(thread):
+    if version := _find_version(thread):
         with _open_session(version) as (session, protocol):
             protocol.remove_thread(session, thread.remote_id)
     with transaction.atomic():
         if Thread.objects.filter(pk=thread.pk, removed_at=None).update(removed_at=Now()):
-            _audit("remove thread", thread, actor, why)
+            _record_audit("remove thread", thread, actor, why)
 
 
 def forget(*, ends: float = math.inf) -> bool:
@@ -199,7 +199,7 @@ def forget(*, ends: float = math.inf) -> bool:
     return False
 
 
-def _version(thread: Thread) -> ToolVersion | None:
+def _find_version(thread: Thread) -> ToolVersion | None:
     rows = ToolVersion.objects.select_related("tool__endpoint__vendor", "tool__endpoint__credential")
     return rows.filter(pk=thread.version_id or 0).first()
 
@@ -228,6 +228,6 @@ def _check_size(state: ThreadState) -> ThreadState:
     return replace(state, **sound)
 
 
-def _audit(verb: str, thread: Thread, actor: User, why: str) -> None:
+def _record_audit(verb: str, thread: Thread, actor: User, why: str) -> None:
     facts = {"thread": str(thread.key), **({"tool": str(thread.tool)} if thread.tool else {})}
     audit.record(actor, verb, thread, after=facts, why=why, agent=thread.agent)

@@ -52,17 +52,17 @@ _WITH = ("end_user", "endpoint__vendor", "credential__grant", "call__api_key__us
 
 
 def host_of(grant: UserGrant) -> str:
-    return urlsplit(_client(grant).authorization_url).netloc
+    return urlsplit(_oauth_client(grant).authorization_url).netloc
 
 
 def asked_scopes(grant: UserGrant) -> list[str]:
     """Return the scopes of the authorization request: those of the tools and those of the client."""
-    return _client(grant).scope.split()
+    return _oauth_client(grant).scope.split()
 
 
 def begin(grant: UserGrant, *, redirect_uri: str) -> tuple[str, str]:
     """Return the address for the browser, and the state that the browser must return. Raises DomainError."""
-    client = _client(grant)
+    client = _oauth_client(grant)
     token_request.client_secret(client.credential, client)  # what cannot be completed is not begun
     state, verifier = new_secret(), new_secret()
     encrypted_verifier = encryption.encrypt(Secret(verifier), row=grant.pk, field=grants.field_of("verifier"))
@@ -94,7 +94,7 @@ def complete(
     # A state is valid once, whatever the result.
     if grant is None or not rows.filter(pk=grant.pk).update(state_digest=""):
         raise DomainError("sign_in_unknown", OVER)
-    client = _client(grant)
+    client = _oauth_client(grant)
     if answer.issuer != client.issuer and (answer.issuer or client.states_issuer):
         raise DomainError("sign_in_issuer", "The answer comes from another server. Nothing was kept.")
     if answer.error:
@@ -176,7 +176,7 @@ def client_of(credential: Credential, scopes: str = "") -> Grant:
     return client
 
 
-def _client(grant: UserGrant) -> Grant:
+def _oauth_client(grant: UserGrant) -> Grant:
     if grant.credential is None:
         raise DomainError("link_over", OVER, status=404)
     return client_of(grant.credential, grant.scopes)

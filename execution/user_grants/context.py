@@ -53,13 +53,13 @@ def context_of(call: Call, protocol: Protocol) -> Context:
     if needs.user and not name:
         ask = Ask(USER, "The tool has to know who its user is.", _SOME_TEXT)
         message = "The tool acts for a user, and the call does not say for whom. Say it in “on_behalf_of”."
-        raise MissingError(_asking("USER_MISSING", message, [ask]))
-    tokens = _tokens(call, needs) if needs.providers else {}
+        raise MissingError(_authorization_outcome("USER_MISSING", message, [ask]))
+    tokens = _request_tokens(call, needs) if needs.providers else {}
     secrets = vault.decrypt_secrets(call.version.tool.endpoint, needs.secrets)
     return Context(user=name, tokens=tokens, secrets=secrets, thread=thread, questions=questions)
 
 
-def _tokens(call: Call, needs: Needs) -> dict[str, str]:
+def _request_tokens(call: Call, needs: Needs) -> dict[str, str]:
     # For providers with an OAuth client of Pegboard. At others, the vendor asks the user itself.
     endpoint = call.version.tool.endpoint
     clients_by_provider = {
@@ -96,7 +96,7 @@ def _tokens(call: Call, needs: Needs) -> dict[str, str]:
         message = f"The user has to authorize the tool at {names} first. Show the user the address in “asks”."
         if refused:
             message += f" When asked before, the user did not grant {', '.join(refused)}."
-        raise MissingError(_asking("GRANT_MISSING", message, asks))
+        raise MissingError(_authorization_outcome("GRANT_MISSING", message, asks))
     return tokens
 
 
@@ -104,6 +104,6 @@ def missing_secrets(needs: Needs, stored_names: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(needs.secrets) if name not in stored_names]
 
 
-def _asking(code: str, message: str, asks: Sequence[Ask]) -> Outcome:
+def _authorization_outcome(code: str, message: str, asks: Sequence[Ask]) -> Outcome:
     error = {"code": code, "message": message}
     return Outcome("needs_authorization", error=error, asks=asks, resume=NOTHING_SENT)

@@ -84,13 +84,13 @@ class UserTokens(TokenHolder[UserGrant]):
 
     def end(self, code: str, reason: str, since: datetime | None) -> NeedsSignInError:
         doubt = f" No reply had come to a renewal at {moment(since)}." if since else ""
-        _end(self.row, NOT_RENEWED + doubt)
+        _end_grant(self.row, NOT_RENEWED + doubt)
         return NeedsSignInError(NOT_RENEWED)
 
     def raise_if_over(self, refused_generation: int | None) -> None:
         if not self.row.refresh_token:
             message = "The token is over, and the provider gave nothing to renew it with."
-            _end(self.row, message)
+            _end_grant(self.row, message)
             raise NeedsSignInError(message)
 
     def handle_outdated(self, tokens: Tokens) -> None:
@@ -105,7 +105,7 @@ class UserTokens(TokenHolder[UserGrant]):
         revocation.prepare_users(self.row, self.client, decrypted).after_commit(None)
 
 
-def _end(grant: UserGrant, why: str) -> None:
+def _end_grant(grant: UserGrant, why: str) -> None:
     with transaction.atomic():
         rows = UserGrant.objects.filter(pk=grant.pk, generation=grant.generation)
         cleared_columns = grants.NO_TOKENS | {"generation": grant.generation + 1, "message": why}
@@ -121,4 +121,4 @@ def _end(grant: UserGrant, why: str) -> None:
 
 def note_refusal(grant: UserGrant) -> None:
     """Record that the vendor requires another authorization despite this token."""
-    _end(grant, "The vendor did not take the token.")
+    _end_grant(grant, "The vendor did not take the token.")

@@ -113,7 +113,7 @@ class Need:
 def find_needs(endpoint: Endpoint) -> list[Need]:
     """Return the secrets that the current versions of the endpoint's tools require, by name."""
     tools_by_name: dict[str, list[str]] = {}
-    for tool, needs in _asking(endpoint, '"secrets":'):
+    for tool, needs in _tools_with_needs(endpoint, '"secrets":'):
         for name in needs.secrets:
             tools_by_name.setdefault(name, []).append(tool)
     stored_names = set(names(endpoint)) if tools_by_name else set()
@@ -126,11 +126,15 @@ def find_needs(endpoint: Endpoint) -> list[Need]:
 def providers_named(endpoint: Endpoint) -> list[str]:
     """Return the providers at which tools of the endpoint need an authorization of their user."""
     return sorted(
-        {name for _unused, needs in _asking(endpoint, '"authorization":') for name in needs.providers}
+        {
+            name
+            for _unused, needs in _tools_with_needs(endpoint, '"authorization":')
+            for name in needs.providers
+        }
     )
 
 
-def _asking(endpoint: Endpoint, member: str) -> Iterator[tuple[str, Needs]]:
+def _tools_with_needs(endpoint: Endpoint, member: str) -> Iterator[tuple[str, Needs]]:
     protocol = endpoint.build_protocol()
     if not protocol.takes_context:
         return

@@ -41,7 +41,7 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
     if authenticate := getattr(exc, "auth_header", None):
         headers["WWW-Authenticate"] = authenticate
     if isinstance(exc, Throttled):
-        headers["Retry-After"] = str(_wait(exc))
+        headers["Retry-After"] = str(_seconds_to_wait(exc))
     if isinstance(exc, DomainError) and exc.retry_after:
         headers["Retry-After"] = str(exc.retry_after)
     if outage(exc):
@@ -58,7 +58,7 @@ def _as_problem(exc: Exception, *, is_write: bool) -> DomainError | None:  # noq
         case ModelValidationError():
             return _from_fields(getattr(exc, "message_dict", None) or exc.messages)
         case Throttled():
-            sentence = f"Too many calls in this minute. Continue in {_wait(exc)} seconds."
+            sentence = f"Too many calls in this minute. Continue in {_seconds_to_wait(exc)} seconds."
             return DomainError("throttled", sentence, status=429)
         case APIException():
             code = codes if isinstance(codes := exc.get_codes(), str) else exc.default_code
@@ -83,7 +83,7 @@ def _from_fields(detail: Any) -> DomainError:
     return DomainError("invalid", general or CHECK_FIELDS, fields=fields)
 
 
-def _wait(exc: Throttled) -> int:
+def _seconds_to_wait(exc: Throttled) -> int:
     # Whole seconds, at least one.
     wait: float | None = getattr(exc, "wait", None)
     return max(1, ceil(wait or 1))

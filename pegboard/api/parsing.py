@@ -47,21 +47,21 @@ class StrictJSONParser(BaseParser):
         if problem := strict_json.unstorable(document):  # also bounds the depth, which `loads` does not
             code, reason = problem
             # The path is named and not the value, which may be a secret.
-            fields = {} if code == TOO_DEEP else dict(_faults(document, ()))
+            fields = {} if code == TOO_DEEP else dict(_find_faults(document, ()))
             if fields.pop("", None) or not fields:
                 raise DomainError("invalid_json", SENTENCES.get(code, f"The body holds {reason}."))
             raise DomainError("invalid", "Some of what was sent cannot be kept.", fields=fields)
         return document
 
 
-def _faults(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _find_faults(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for name, member in value.items():
             # A fault in a name is reported at its object, because the path cannot contain the name.
             is_storable = strict_json.unstorable(name) is None
-            yield from _faults(member, (*path, name)) if is_storable else _faults(name, path)
+            yield from _find_faults(member, (*path, name)) if is_storable else _find_faults(name, path)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _faults(item, (*path, str(index)))
+            yield from _find_faults(item, (*path, str(index)))
     elif problem := strict_json.unstorable(value):
         yield ".".join(path), SENTENCES[problem[0]]

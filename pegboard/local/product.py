@@ -224,9 +224,9 @@ class LocalProduct:
         data_lock = lock(self.data)
         try:
             with stop_signals() as self._is_told_to_stop:
-                self._start()
+                self._start_all()
                 while True:
-                    self._pause()
+                    self._wait_unless_stopped()
         except StoppedByUser:
             self.say("stopping ...")
         finally:
@@ -239,7 +239,7 @@ class LocalProduct:
             data_lock.close()
         self.say("stopped; the data is kept")
 
-    def _start(self) -> None:
+    def _start_all(self) -> None:
         began = time.monotonic()
         self.listener = listen(self.options.port)
         self.runtimes = listen_next_to(self.options.port)
@@ -248,25 +248,25 @@ class LocalProduct:
             demo_port, self.demo_listeners = listen_for_demo(self.options)
         self._start_servers()
         try:
-            self._connect().close()
+            self._connect_database().close()
         except psycopg.Error as error:
             raise LocalError(f"DATABASE_URL names a database that cannot be used: {error}") from error
         if self.options.restore:
-            self._step("restore", str(self.options.restore.resolve()))
-        self._step("migrate", "--noinput", "-v0")
+            self._run_step("restore", str(self.options.restore.resolve()))
+        self._run_step("migrate", "--noinput", "-v0")
         if sys.platform == "linux":
             os.environ.update(self.environment)
             load_product()
         self._start_product(self.listener, self.runtimes)
         for name, listener in (("web", self.listener), ("runtimes", self.runtimes)):
-            self._wait_for(name, partial(self._answers, listener.getsockname()[1]))
+            self._wait_for(name, partial(self._answers_requests, listener.getsockname()[1]))
         if self.options.demo:
             password = demo_password(self.data)
-            self._step("demo", "--port-base", str(demo_port), env={"PEGBOARD_DEMO_PASSWORD": password})
+            self._run_step("demo", "--port-base", str(demo_port), env={"PEGBOARD_DEMO_PASSWORD": password})
             self.say(f"Sign in as admin, designer or viewer. Password of all three: {password}")
         elif not self._has_users():
             parts = [secrets.token_hex(2).upper() for _ in range(4)]
-            self._step("first_code", env={"PEGBOARD_FIRST_CODE": "".join(parts)})
+            self._run_step("first_code", env={"PEGBOARD_FIRST_CODE": "".join(parts)})
             self.say(
                 "There is no user yet. Create the first administrator in the browser, within an hour:\n"
                 f"  http://{HOST}:{self.options.port}/accounts/first/\n"
@@ -315,20 +315,20 @@ class LocalProduct:
         for_runtimes = {**FOR_RUNTIMES, "WEB_WORKERS": "1"}
         for name, listener, env in (("web", pages, {}), ("runtimes", runtimes, for_runtimes)):
             fd = listener.fileno()
-            self._serve(name, *GUNICORN, "-b", f"fd://{fd}", pass_fds=(fd,), env=env)
-        self._serve("worker", *WORKER)
-        self._serve("caller", *CALLER, env=FOR_CALLS)
-        self._serve("slow", *SLOW)
-        self._serve("beat", *BEAT)
+            self._start_service(name, *GUNICORN, "-b", f"fd://{fd}", pass_fds=(fd,), env=env)
+        self._start_service("worker", *WORKER)
+        self._start_service("caller", *CALLER, env=FOR_CALLS)
+        self._start_service("slow", *SLOW)
+        self._start_service("beat", *BEAT)
         if self.options.demo:
             numbers = tuple(listener.fileno() for listener in self.demo_listeners)
             state = ("--state", str(self.data / "demo"))
-            self._serve("demo", "demo", *state, "--listeners", *map(str, numbers), pass_fds=numbers)
+            self._start_service("demo", "demo", *state, "--listeners", *map(str, numbers), pass_fds=numbers)
 
     def _ready_file(self, name: str) -> Path:
         return self.data / f"{name}.ready"
 
-    def _serve(
+    def _start_service(
         self, name: str, *module: str, pass_fds: tuple[int, ...] = (), env: Mapping[str, str] | None = None
     ) -> None:
         ready, log = self._ready_file(name), self.logs / f"{name}.log"
@@ -345,9 +345,9 @@ class LocalProduct:
         heartbeat_file = ready if name in HEARTS else None
         self.supervisor.add(Service(name, start, heartbeat_file=heartbeat_file))
 
-    def _step(self, *command: str, env: dict[str, str] | None = None) -> None:
+    def _run_step(self, *command: str, env: dict[str, str] | None = None) -> None:
         while True:
-            servers = self._servers()
+            servers = self._foundation_servers()
             # What it prints goes to the terminal.
             process = subprocess.Popen(  # noqa: S603
                 [sys.executable, "manage.py", *command],
@@ -358,28 +358,28 @@ class LocalProduct:
             )
             try:
                 while process.poll() is None:
-                    self._pause(0.05)
+                    self._wait_unless_stopped(0.05)
             except StoppedByUser:
                 process.terminate()
                 process.wait()
                 raise
             if not process.returncode:
                 return
-            self._pause()
+            self._wait_unless_stopped()
             # It may have failed because a server was being started again; then it is run once more.
-            if servers == self._servers():
+            if servers == self._foundation_servers():
                 raise LocalError(f"“manage.py {command[0]}” {how_it_ended(process.returncode)}.")
             self._wait_for("postgres", lambda: self.embedded is None or self.embedded.answers())
 
-    def _servers(self) -> list[ChildProcess | None]:
+    def _foundation_servers(self) -> list[ChildProcess | None]:
         return [service.process for service in self.supervisor.services if service.is_foundation]
 
-    def _connect(self) -> psycopg.Connection:
+    def _connect_database(self) -> psycopg.Connection:
         address = parse_database_address("DATABASE_URL", self.environment["DATABASE_URL"])
         return psycopg.connect(**address.parameters())
 
     def _has_users(self) -> bool:
-        with self._connect() as connection:
+        with self._connect_database() as connection:
             return connection.execute("select 1 from people_user").fetchone() is not None
 
     def _wait_for(self, waited_for: str, works: Callable[[], bool]) -> None:
@@ -390,9 +390,9 @@ class LocalProduct:
             if hopeless or time.monotonic() > deadline:
                 name = hopeless[0] if hopeless else waited_for
                 raise LocalError(f"{name} does not start. Its log is {self.logs}/{name}.log")
-            self._pause(0.05)
+            self._wait_unless_stopped(0.05)
 
-    def _answers(self, port: int) -> bool:
+    def _answers_requests(self, port: int) -> bool:
         connection = http.client.HTTPConnection(HOST, port, timeout=2)
         try:
             connection.request("GET", "/accounts/login/")
@@ -402,7 +402,7 @@ class LocalProduct:
         finally:
             connection.close()
 
-    def _pause(self, seconds: float = 0.3) -> None:
+    def _wait_unless_stopped(self, seconds: float = 0.3) -> None:
         time.sleep(seconds)
         if self._is_told_to_stop():
             raise StoppedByUser

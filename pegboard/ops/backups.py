@@ -79,7 +79,7 @@ def back_up(target: Path) -> int:
     try:
         with os.fdopen(descriptor, "wb") as file:
             options = ("--format=custom", "--no-owner", "--no-privileges", *left_out)
-            _run(pg_dump, *options, output=file.fileno())
+            _run_program(pg_dump, *options, output=file.fileno())
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
@@ -115,18 +115,18 @@ def restore(
     else:
         # Without --dbname, pg_restore writes to its output; the rest comes from the environment.
         database = f"--dbname={connection.settings_dict['NAME']}"
-        _run(plan.pg_restore, *RESTORE_OPTIONS, "--single-transaction", database, str(source))
+        _run_program(plan.pg_restore, *RESTORE_OPTIONS, "--single-transaction", database, str(source))
     call_command("migrate", interactive=False, verbosity=0)
     with connection.cursor() as cursor:
         # A restored database knows nothing of its tables, and plans badly until it does.
         cursor.execute("ANALYZE")
         cursor.execute("SELECT (SELECT count(*) FROM catalog_tool), (SELECT count(*) FROM designer_release)")
         tools, releases = cursor.fetchone()
-    newer = tuple(_newer(replaced_database, is_newest=is_newest))
-    return RestoreResult(tools, releases, newer, tuple(_problems()))
+    newer = tuple(_newer_facts(replaced_database, is_newest=is_newest))
+    return RestoreResult(tools, releases, newer, tuple(_find_problems()))
 
 
-def _newer(replaced_database: DatabaseAddress | None, *, is_newest: bool) -> Iterator[str]:
+def _newer_facts(replaced_database: DatabaseAddress | None, *, is_newest: bool) -> Iterator[str]:
     last = newer_facts.newest_entry()
     if last:
         yield f"Its last audit entry is of {last:%Y-%m-%d %H:%M:%S} UTC."
@@ -150,7 +150,7 @@ def _newer(replaced_database: DatabaseAddress | None, *, is_newest: bool) -> Ite
         yield from facts.sentences()
 
 
-def _problems() -> Iterator[str]:
+def _find_problems() -> Iterator[str]:
     try:
         ring = encryption.keyring()
     except encryption.KeyringError as exc:
@@ -185,10 +185,10 @@ def _server_version() -> int:
         raise BackupError(f"The database does not answer: {' '.join(str(error).split())}") from error
 
 
-def _run(program: Path, *arguments: str, output: int | None = None) -> None:
+def _run_program(program: Path, *arguments: str, output: int | None = None) -> None:
     done = subprocess.run(  # noqa: S603 - PostgreSQL's own programs
         [program, *arguments],
-        env=os.environ | _access(),
+        env=os.environ | _libpq_environment(),
         stdout=output,
         stderr=subprocess.PIPE,
         text=True,
@@ -216,7 +216,7 @@ def _restore_through_psql(plan: RestorePlan, psql: Path, source: Path) -> None:
         ) as reader,
         subprocess.Popen(  # noqa: S603
             [psql, *options],
-            env=os.environ | _access(),
+            env=os.environ | _libpq_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=writer_errors,
@@ -247,7 +247,7 @@ def _restore_through_psql(plan: RestorePlan, psql: Path, source: Path) -> None:
             raise BackupError(_describe_failure(psql, writer_errors.read()))
 
 
-def _access() -> dict[str, str]:
+def _libpq_environment() -> dict[str, str]:
     """Return how libpq's programs reach the database that Django reaches."""
     here = connection.settings_dict
     names = {

@@ -63,7 +63,8 @@ def choose_pg_dump(programs: Sequence[ClientPrograms], *, server: int) -> Path:
             return candidate.directory / "pg_dump"
     raise BackupError(
         f"This server is PostgreSQL {server}, and {_list_versions('pg_dump', programs)}. "
-        f"PostgreSQL {server} restores for certain only what its own pg_dump has written. {_advice(server)}"
+        f"PostgreSQL {server} restores for certain only what its own pg_dump has written. "
+        f"{_install_advice(server)}"
     )
 
 
@@ -81,7 +82,7 @@ def plan_restore(programs: Sequence[ClientPrograms], backup: BackupFile, *, serv
     if not readers:
         raise BackupError(
             f"This backup was written by pg_dump {backup.program}, and "
-            f"{_list_versions('pg_restore', programs)}. {_advice(max(server, backup.oldest_reader))}"
+            f"{_list_versions('pg_restore', programs)}. {_install_advice(max(server, backup.oldest_reader))}"
         )
     reader = min(
         readers,
@@ -95,7 +96,7 @@ def plan_restore(programs: Sequence[ClientPrograms], backup: BackupFile, *, serv
             return RestorePlan(pg_restore, candidate.psql)
     raise BackupError(
         f"PostgreSQL {server} refuses a setting of pg_restore {reader.version}, and no psql was found that "
-        f"could leave it out. {_advice(server)}"
+        f"could leave it out. {_install_advice(server)}"
     )
 
 
@@ -110,7 +111,7 @@ def _list_versions(program: str, programs: Sequence[ClientPrograms]) -> str:
     return f"{program} was found in version {' and '.join(map(str, versions))} only"
 
 
-def _advice(version: int) -> str:
+def _install_advice(version: int) -> str:
     return (
         f"Install the client programs of PostgreSQL {version} (on Debian: postgresql-client-{version}), or "
         "set PEGBOARD_PG_BIN to the directory that contains them."

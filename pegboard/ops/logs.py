@@ -35,11 +35,11 @@ MAX_EXCEPTION_LENGTH = 30_000
 _TRACES: dict[str, Any] = {}
 
 
-def _message(record: logging.LogRecord) -> str:
+def _escaped_message(record: logging.LogRecord) -> str:
     return escape_hidden(record.getMessage()[:MAX_MESSAGE_LENGTH])
 
 
-def _exception(record: logging.LogRecord, formatter: logging.Formatter) -> str:
+def _escaped_exception(record: logging.LogRecord, formatter: logging.Formatter) -> str:
     text = formatter.formatException(record.exc_info) if record.exc_info else ""
     return escape_hidden(text[-MAX_EXCEPTION_LENGTH:], keep="\n")
 
@@ -52,9 +52,9 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(" ", "milliseconds")
-        facts = "".join(f" {name}={fact}" for name, fact in _facts(record).items())
-        line = f"{time} {record.levelname} {record.name} {_message(record)}{facts}"
-        if exception := _exception(record, self):
+        facts = "".join(f" {name}={fact}" for name, fact in _facts_of(record).items())
+        line = f"{time} {record.levelname} {record.name} {_escaped_message(record)}{facts}"
+        if exception := _escaped_exception(record, self):
             line += "\n  | " + exception.replace("\n", "\n  | ")
         return line
 
@@ -68,16 +68,16 @@ class JsonFormatter(logging.Formatter):
             "time": time.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _message(record),
-            **_facts(record),
+            "message": _escaped_message(record),
+            **_facts_of(record),
             "process": record.process,
         }
-        if exception := _exception(record, self):
+        if exception := _escaped_exception(record, self):
             event["exception"] = exception
         return json.dumps(event, ensure_ascii=False)
 
 
-def _facts(record: logging.LogRecord) -> dict[str, object]:
+def _facts_of(record: logging.LogRecord) -> dict[str, object]:
     # The subject of the line: from the context, or from `extra={"facts": ...}`.
     stated: dict[str, object] = getattr(record, "facts", {})
     facts = {**log_context.facts(), **stated}

@@ -82,7 +82,7 @@ def _oldest_run() -> Figures:
     return {"": round((timezone.now() - oldest).total_seconds(), 1) if oldest else 0}
 
 
-def _endpoints() -> Figures:
+def _count_endpoints() -> Figures:
     counts = dict.fromkeys(EndpointStatus.values, 0)
     columns = ("removed_at", "held_run", "failures", "is_paused", "last_success_at")
     signing_in = ("credential__kind", "credential__grant__access_token")
@@ -92,7 +92,7 @@ def _endpoints() -> Figures:
     return {str(status): count for status, count in counts.items()}
 
 
-def _messages() -> Figures:
+def _count_messages() -> Figures:
     try:
         return {
             queue.name: float(redis_client.client().llen(queue.name)) for queue in settings.CELERY_TASK_QUEUES
@@ -115,7 +115,7 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         "",
         _oldest_run,
     ),
-    ("pegboard_queue_messages", "Messages that no worker has taken yet.", "queue", _messages),
+    ("pegboard_queue_messages", "Messages that no worker has taken yet.", "queue", _count_messages),
     (
         "pegboard_calls_waiting",
         "Calls of tools that no worker has taken yet.",
@@ -128,7 +128,7 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         "kind",
         waiting_work.oldest_seconds,
     ),
-    ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _endpoints),
+    ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _count_endpoints),
     (
         "pegboard_findings_open",
         "Findings waiting for a person.",

@@ -85,7 +85,7 @@ def calls() -> tuple[ReferenceCall, ...]:
     schema = json.loads(document())
     shapes = Shapes(schema)
     return tuple(
-        _call(method, path, operation, shapes)
+        _describe_call(method, path, operation, shapes)
         for path, operations in schema["paths"].items()
         for method, operation in operations.items()
         if method in METHODS
@@ -149,7 +149,7 @@ class Shapes:
         return "…"
 
 
-def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> ReferenceCall:
+def _describe_call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> ReferenceCall:
     body = _json_schema(operation.get("requestBody", {}))
     replies = []
     for code, reply in sorted(operation["responses"].items()):

@@ -110,7 +110,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
         self.nr_conns += 1
         conn = TConn(self.cfg, client, address, listener.getsockname())
-        self._receive(self._expect(conn, HEAD_SECONDS))
+        self._receive_piece(self._expect_request(conn, HEAD_SECONDS))
 
     def enqueue_req(self, conn: TConn) -> None:
         self._waiting.append(conn)
@@ -131,14 +131,14 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
 
     def finish_request(self, conn: TConn, future: "Future[bool]") -> None:
         if conn.is_cut or future.cancelled() or future.exception() or not future.result():
-            self._linger(conn)
+            self._close_gently(conn)
             return
         seconds = self.cfg.keepalive if self.alive else min(self.cfg.keepalive, STOP_KEEPALIVE_LINGER)
-        arrival = self._expect(conn, seconds, is_kept=True)
+        arrival = self._expect_request(conn, seconds, is_kept=True)
         if conn.next_bytes:
             self._feed_request(arrival, conn.next_bytes)
         else:
-            self._watch(arrival)
+            self._watch_socket(arrival)
 
     def murder_pending(self) -> None:
         """Refuse requests whose time to arrive is over. The loop calls this in each round."""
@@ -148,14 +148,14 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             return
         self._looks_at = now + LOOK_EVERY
         for arrival in [row for row in self._arrivals.values() if row.ends <= now]:
-            self._refuse(arrival, HTTPStatus.REQUEST_TIMEOUT)
+            self._refuse_request(arrival, HTTPStatus.REQUEST_TIMEOUT)
 
     def _cap_keepalive(self, deadline: float) -> None:
         for arrival in self._arrivals.values():
             if not arrival.request.has_begun:
                 arrival.ends = min(arrival.ends, deadline)
 
-    def _expect(self, conn: TConn, seconds: float, *, is_kept: bool = False) -> Arrival:
+    def _expect_request(self, conn: TConn, seconds: float, *, is_kept: bool = False) -> Arrival:
         conn.sock.setblocking(False)
         request = RequestBuffer(MAX_BODY_BYTES)
         is_counted = self._counts_addresses and isinstance(conn.client, tuple)
@@ -164,10 +164,10 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         self._arrivals[conn] = arrival
         return arrival
 
-    def _watch(self, arrival: Arrival) -> None:
+    def _watch_socket(self, arrival: Arrival) -> None:
         if not arrival.is_read:
             arrival.is_read = True
-            self.poller.register(arrival.conn.sock, EVENT_READ, lambda _: self._receive(arrival))
+            self.poller.register(arrival.conn.sock, EVENT_READ, lambda _: self._receive_piece(arrival))
             if arrival.takes_place:
                 # The oldest has had the most time.
                 same = arrival.address and [
@@ -176,23 +176,23 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
                     if row.address == arrival.address and row.takes_place
                 ]
                 if same and len(same) > REQUESTS_OF_ONE_ADDRESS:
-                    self._refuse(same[0], HTTPStatus.TOO_MANY_REQUESTS)
+                    self._refuse_request(same[0], HTTPStatus.TOO_MANY_REQUESTS)
                 elif len(self._arrivals) > self._max_arrivals:
-                    self._refuse(next(iter(self._arrivals.values())), HTTPStatus.SERVICE_UNAVAILABLE)
+                    self._refuse_request(next(iter(self._arrivals.values())), HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _unwatch(self, arrival: Arrival) -> None:
+    def _unwatch_socket(self, arrival: Arrival) -> None:
         if arrival.is_read:
             arrival.is_read = False
             self.poller.unregister(arrival.conn.sock)
 
-    def _receive(self, arrival: Arrival) -> None:
+    def _receive_piece(self, arrival: Arrival) -> None:
         piece = _receive_available(arrival.conn.sock)
         if piece == b"":
-            self._drop(arrival)
+            self._drop_arrival(arrival)
         elif arrival.is_over:
             return  # the bytes of a refused request are not read
         elif piece is None:
-            self._watch(arrival)
+            self._watch_socket(arrival)
         else:
             self._feed_request(arrival, piece)
 
@@ -201,10 +201,10 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         had_begun, had_head = request.has_begun, request.head is not None
         request.feed(piece)
         if request.is_complete and request.head is None:
-            self._refuse(arrival, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            self._refuse_request(arrival, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             return
         if request.is_complete:
-            self._answer(arrival)
+            self._answer_request(arrival)
             return
         if not had_begun:
             arrival.ends = time.monotonic() + HEAD_SECONDS
@@ -212,75 +212,75 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             arrival.ends = time.monotonic() + BODY_SECONDS
             head = request.head
             if self._keys.is_without_credential(head):
-                self._answer(arrival)
+                self._answer_request(arrival)
             elif self._keys.has_key_to_check(head):
 
                 def continue_after_check(check: "Future[bool]") -> None:
                     if self._arrivals.get(arrival.conn) is not arrival:
                         return
                     if check.exception() is None and not check.result():
-                        self._answer(arrival)
+                        self._answer_request(arrival)
                     else:
                         self._ask_for_body(arrival, head)
 
                 # The thread needs a single query.
-                self._unwatch(arrival)
+                self._unwatch_socket(arrival)
                 check: Future[bool] = self.tpool.submit(self._keys.is_key_known, head)
                 check.add_done_callback(lambda done: self.method_queue.defer(continue_after_check, done))
             else:
                 self._ask_for_body(arrival, head)
         else:
-            self._watch(arrival)
+            self._watch_socket(arrival)
 
     def _ask_for_body(self, arrival: Arrival, head: RequestHead) -> None:
         if head.waits_for_continue:
             with suppress(OSError):
                 arrival.conn.sock.send(CONTINUE)
-        self._watch(arrival)
+        self._watch_socket(arrival)
 
-    def _answer(self, arrival: Arrival) -> None:
+    def _answer_request(self, arrival: Arrival) -> None:
         # A rejected request is answered with its head alone. Its body would be read as another request, so
         # the connection is closed afterwards.
-        self._forget(arrival)
+        self._forget_arrival(arrival)
         conn = arrival.conn
         conn.init()
         conn.is_cut, conn.next_bytes = not arrival.request.is_whole, b""
         conn.parser.unreader = BufferedUnreader(arrival.request)
         self.enqueue_req(conn)
 
-    def _refuse(self, arrival: Arrival, status: HTTPStatus) -> None:
+    def _refuse_request(self, arrival: Arrival, status: HTTPStatus) -> None:
         if arrival.is_over or not arrival.request.has_begun:
-            self._drop(arrival)
+            self._drop_arrival(arrival)
             return
-        self._forget(arrival)
+        self._forget_arrival(arrival)
         arrival.request.close()
         with suppress(OSError):
             util.write_error(arrival.conn.sock, status.value, status.phrase, "")
-        self._linger(arrival.conn)
+        self._close_gently(arrival.conn)
 
-    def _drop(self, arrival: Arrival) -> None:
-        self._forget(arrival)
+    def _drop_arrival(self, arrival: Arrival) -> None:
+        self._forget_arrival(arrival)
         arrival.request.close()
         self.nr_conns -= 1
         arrival.conn.close()
 
-    def _forget(self, arrival: Arrival) -> None:
-        self._unwatch(arrival)
+    def _forget_arrival(self, arrival: Arrival) -> None:
+        self._unwatch_socket(arrival)
         del self._arrivals[arrival.conn]
 
-    def _linger(self, conn: TConn) -> None:
+    def _close_gently(self, conn: TConn) -> None:
         """Close a connection after its client has had a moment to read the reply (RFC 9112, section 9.6).
 
         gunicorn does this inside its loop, where all other connections would wait.
         """
-        arrival = self._expect(conn, LINGER_SECONDS)
+        arrival = self._expect_request(conn, LINGER_SECONDS)
         arrival.is_over = True
         try:
             conn.sock.shutdown(socket.SHUT_WR)
         except OSError:
-            self._drop(arrival)
+            self._drop_arrival(arrival)
         else:
-            self._watch(arrival)
+            self._watch_socket(arrival)
 
 
 def _receive_next(conn: TConn) -> RequestBuffer | None:

@@ -30,7 +30,7 @@ class FieldRenderer(DjangoTemplates):
             return super().render(template_name, context, request)
         widget = context["widget"]
         start = f'name="{escape(widget["name"])}"'
-        attributes, value = _attributes(widget["attrs"]), widget["value"]
+        attributes, value = _write_attributes(widget["attrs"]), widget["value"]
         if template_name in INPUTS:
             shown = "" if value is None else f' value="{escape(value)}"'
             html = f'<input type="{escape(widget["type"])}" {start}{shown}{attributes}>'
@@ -41,7 +41,7 @@ class FieldRenderer(DjangoTemplates):
             for group, choices, _number in widget["optgroups"]:
                 lines += [f'  <optgroup label="{escape(group)}">'] if group else []
                 lines += [
-                    f'  <option value="{escape(choice["value"])}"{_attributes(choice["attrs"])}>'
+                    f'  <option value="{escape(choice["value"])}"{_write_attributes(choice["attrs"])}>'
                     f"{escape(choice['label'])}</option>"
                     for choice in choices
                 ]
@@ -50,7 +50,7 @@ class FieldRenderer(DjangoTemplates):
         return mark_safe(html)  # noqa: S308 - every value is escaped above
 
 
-def _attributes(attributes: Mapping[str, Any]) -> str:
+def _write_attributes(attributes: Mapping[str, Any]) -> str:
     return "".join(
         f" {name}" if value is True else f' {name}="{escape(value)}"'
         for name, value in attributes.items()

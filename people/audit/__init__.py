@@ -77,8 +77,8 @@ def record(
     agent: the agent that the change concerns; users who may not see it cannot read the entry.
     """
     _refuse_outside_of_transaction()
-    entry = _entry(actor, action, target, before, after, why=why, agent=agent)
-    _insert().write(entry)
+    entry = _build_entry(actor, action, target, before, after, why=why, agent=agent)
+    _insert_statement().write(entry)
     return entry
 
 
@@ -94,7 +94,7 @@ class ObjectChange(NamedTuple):
 def record_many(actor: User | None, changes: Iterable[ObjectChange], *, why: str = "") -> None:
     """Write the entries that `record` would write, in few statements. Must be called in the same way."""
     _refuse_outside_of_transaction()
-    entries = (_entry(actor, *change, why=why, agent=None) for change in changes)
+    entries = (_build_entry(actor, *change, why=why, agent=None) for change in changes)
     AuditEntry.objects.bulk_create(entries, batch_size=ENTRIES_AT_ONCE)
 
 
@@ -118,11 +118,11 @@ def statement(
     only_if: a condition in SQL with its values; the entry is written if the condition is true then.
     """
     condition, values = only_if
-    entry = _entry(actor, action, target, None, after, why=why, agent=agent)
-    return _insert(condition).statement(entry, values)
+    entry = _build_entry(actor, action, target, None, after, why=why, agent=agent)
+    return _insert_statement(condition).statement(entry, values)
 
 
-def _entry(
+def _build_entry(
     actor: User | None,
     action: str,
     target: Model,
@@ -156,7 +156,7 @@ def _entry(
 
 
 @cache
-def _insert(condition: str = "") -> PreparedInsert:
+def _insert_statement(condition: str = "") -> PreparedInsert:
     return PreparedInsert(AuditEntry, where=f"WHERE {condition}" if condition else "")
 
 

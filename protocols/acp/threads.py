@@ -29,7 +29,7 @@ def state(session: Session, signature: Signature, thread_id: str) -> ThreadState
     answer = strict_json.require_answer(session.get(wire.thread_path(thread_id)))
     if not isinstance(answer.value, dict):
         raise ProtocolViolationError("SHAPE", "The reply is not a thread.")
-    return _state(answer.value, signature, outcomes.notes_on(answer))
+    return _read_state(answer.value, signature, outcomes.notes_on(answer))
 
 
 def history(
@@ -41,14 +41,14 @@ def history(
         raise ProtocolViolationError("SHAPE", "The reply is not an array of states.")
     notes = outcomes.notes_on(answer)
     # Some servers ignore the limit.
-    return [_state(entry, signature, notes) for entry in answer.value[:limit] if isinstance(entry, dict)]
+    return [_read_state(entry, signature, notes) for entry in answer.value[:limit] if isinstance(entry, dict)]
 
 
 def remove(session: Session, thread_id: str) -> None:
     session.delete(wire.thread_path(thread_id), accept=(200, 202, 204, 404, 410))
 
 
-def _state(document: Mapping[str, Any], signature: Signature, notes: Sequence[Note]) -> ThreadState:
+def _read_state(document: Mapping[str, Any], signature: Signature, notes: Sequence[Note]) -> ThreadState:
     status, values, metadata = (document.get(member) for member in ("status", "values", "metadata"))
     messages, checkpoint = document.get("messages"), document.get("checkpoint")
     checkpoint_id = checkpoint.get("checkpoint_id") if isinstance(checkpoint, dict) else checkpoint

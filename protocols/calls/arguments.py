@@ -55,7 +55,7 @@ def find_problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[st
     by_name: dict[str, list[str]] = {}
     for fault in sorted(faults, key=lambda fault: error_messages.place(fault.path)):
         name = str(fault.path[0]) if fault.path else TOGETHER
-        by_name.setdefault(name, []).append(_reason(signature, fault))
+        by_name.setdefault(name, []).append(_explain_fault(signature, fault))
     if any(len(fault.path) == 1 for fault in faults):
         # An error in one input is usually the cause of an error in the whole.
         by_name.pop(TOGETHER, None)
@@ -101,7 +101,7 @@ def with_whole_numbers(value: Any) -> Any:
 
 def unchecked(signature: Signature) -> str:
     """Return a sentence about rules of the vendor that Pegboard cannot check; "" without such rules."""
-    return _compiled(signature).remark
+    return _compiled_inputs(signature).remark
 
 
 def unknown_inputs(signature: Signature, arguments: Mapping[str, Any]) -> list[UnknownName]:
@@ -109,7 +109,7 @@ def unknown_inputs(signature: Signature, arguments: Mapping[str, Any]) -> list[U
     names = {parameter.name for parameter in signature.inputs}
     if arguments.keys() <= names and not any(isinstance(value, dict | list) for value in arguments.values()):
         return []
-    document = _compiled(signature).document
+    document = _compiled_inputs(signature).document
     if whole_parameter := _whole_parameter(signature):
         unknown = unknown_names(document, arguments.get(whole_parameter.name))
         return [UnknownName((whole_parameter.name, *name.path), name.proposal) for name in unknown]
@@ -130,22 +130,22 @@ _TOO_LARGE = Fault((), TOO_LARGE)
 def _checked_inputs(signature: Signature, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
     """Return the arguments to send, and their errors."""
     inputs = {name: with_whole_numbers(value) for name, value in arguments.items()}
-    faults = _faults(signature, inputs)
+    faults = _find_faults(signature, inputs)
     # A null that does not fit may mean “no value”, so such inputs are left out.
     nulls = {name for name, value in inputs.items() if value is None} if faults else ()
     if nulls:
         refused = nulls & {fault.path[0] for fault in faults if len(fault.path) == 1} or nulls
         inputs = {name: value for name, value in inputs.items() if name not in refused}
-        faults = _faults(signature, inputs)
+        faults = _find_faults(signature, inputs)
     return inputs, faults
 
 
-def _faults(signature: Signature, inputs: dict[str, Any]) -> list[Fault]:
+def _find_faults(signature: Signature, inputs: dict[str, Any]) -> list[Fault]:
     whole_parameter = _whole_parameter(signature)
     if whole_parameter and whole_parameter.name not in inputs:
         return []
     value = inputs[whole_parameter.name] if whole_parameter else inputs
-    faults = validation.faults_or_too_large(_compiled(signature), value)
+    faults = validation.faults_or_too_large(_compiled_inputs(signature), value)
     if faults is None:
         return [_TOO_LARGE]
     return (
@@ -160,7 +160,7 @@ def _whole_parameter(signature: Signature) -> Parameter | None:
     return inputs[0] if len(inputs) == 1 and inputs[0].is_whole else None
 
 
-def _compiled(signature: Signature) -> CompiledSchema:
+def _compiled_inputs(signature: Signature) -> CompiledSchema:
     key = id(signature)
     if (digest := _digests.get(key)) and (ready := validation.compiled(digest)):
         return ready
@@ -172,7 +172,7 @@ def _compiled(signature: Signature) -> CompiledSchema:
     return validation.checked(schema)
 
 
-def _reason(signature: Signature, fault: Fault) -> str:
+def _explain_fault(signature: Signature, fault: Fault) -> str:
     if not fault.path:
         return f"The inputs as a whole are invalid: the value {fault.why}."
     if len(fault.path) > 1:

@@ -135,12 +135,12 @@ def complaint(
         message = f"The vendor does not have this tool or version any more. {details}"
         outcome = failed("refused", "NOT_FOUND", message, vendor=vendor)
     if keeps_body:
-        body = _body(reply)
+        body = _read_body(reply)
         outcome = replace(outcome, outputs=body.value, notes=notes_on(body))
     return with_wait(outcome, reply)
 
 
-def _body(reply: Reply) -> AnswerDocument:
+def _read_body(reply: Reply) -> AnswerDocument:
     """Read a body in place of outputs: JSON or text."""
     with suppress(ProtocolViolationError):
         answer = strict_json.require_answer(reply)
@@ -183,13 +183,13 @@ def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
     if not isinstance(document, dict):
         return "", {}
     texts = [document.get(member) for member in ("message", "detail", "title", "error")]
-    fields = {name: reason for member in _FIELDS for name, reason in _faults(document.get(member))}
+    fields = {name: reason for member in _FIELDS for name, reason in _read_faults(document.get(member))}
     text = next((text for text in texts if isinstance(text, str)), "")
     text = text or "; ".join(f"{name}: {reason}" for name, reason in fields.items())
     return printable(text, MAX_EXPLANATION_LENGTH), fields
 
 
-def _faults(raw: object) -> Iterator[tuple[str, str]]:
+def _read_faults(raw: object) -> Iterator[tuple[str, str]]:
     if isinstance(raw, dict):
         yield from (
             (printable(name), printable(reason)) for name, reason in raw.items() if isinstance(reason, str)

@@ -162,20 +162,20 @@ class _Call:
                 transport.continue_session(session_name)
             params = more
             for _ in range(asks.MAX_SILENT_TURNS):
-                answer = self._send(transport, params)
+                answer = self._send_call(transport, params)
                 if answer.question:
                     return self._stop_for(transport, answer.question)
                 if not asks.is_incomplete(answer.result):
-                    return self._outcome(transport, answer)
+                    return self._read_outcome(transport, answer)
                 requests = asks.read_asks(answer.result, transport.host, self.questions)
                 state = answer.result.get("requestState")
                 if requests or not isinstance(state, str):
-                    return self._waiting(transport, requests, state)
+                    return self._waiting_outcome(transport, requests, state)
                 # The vendor has no question and requests that the call is sent once more.
                 params = {"requestState": state}
-            return self._waiting(transport, [], params["requestState"])
+            return self._waiting_outcome(transport, [], params["requestState"])
 
-        return self._within(used, exchange)
+        return self._run_in_transport(used, exchange)
 
     def resume_on_stream(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
         """Continue a call of before 2026-07-28 with the answer to the question on its stream."""
@@ -186,15 +186,15 @@ class _Call:
             answer = transport.answer(question, response)
             if answer.question:
                 return self._stop_for(transport, answer.question)
-            return self._outcome(transport, answer)
+            return self._read_outcome(transport, answer)
 
-        outcome = self._within(state["used"], exchange)
+        outcome = self._run_in_transport(state["used"], exchange)
         if outcome.outcome == "unavailable" and (outcome.error or {}).get("code") not in NOT_SENT:
             # A question can be answered once.
             return replace(outcome, can_retry=False)
         return outcome
 
-    def _within(self, used: int, exchange: Callable[[Transport], Outcome]) -> Outcome:
+    def _run_in_transport(self, used: int, exchange: Callable[[Transport], Outcome]) -> Outcome:
         transport = Transport(self.session, used, self.questions, self.era)
         try:
             with transport:
@@ -205,20 +205,22 @@ class _Call:
                         raise
                     # Revisions with this error have no answers: the same call is sent once more. Some vendors
                     # store with the session that the user has visited the address.
-                    waiting = self._waiting(transport, asks.read_visits(error.data), None)
+                    waiting = self._waiting_outcome(transport, asks.read_visits(error.data), None)
                     session_name = transport.keep_session()
-                    state = self._state(transport, []) | ({"session": session_name} if session_name else {})
+                    state = self._resume_state(transport, []) | (
+                        {"session": session_name} if session_name else {}
+                    )
                     return replace(waiting, resume=state)
         except RpcError as error:
-            return self._complaint(transport, error)
+            return self._outcome_of_error(transport, error)
         except CannotAskError as error:
-            return _needing(outcomes.convert_error(error), error.kinds)
+            return _with_needed_kinds(outcomes.convert_error(error), error.kinds)
         except ProtocolError as error:
             return outcomes.convert_error(error)
         finally:
             self.has_opened = transport.has_opened
 
-    def _outcome(self, transport: Transport, answer: RpcResponse) -> Outcome:
+    def _read_outcome(self, transport: Transport, answer: RpcResponse) -> Outcome:
         signature = self.signature
         result_part = answer.document.answer_in(answer.result)
         result: dict[str, Any] = result_part.value
@@ -266,19 +268,21 @@ class _Call:
         minutes = OPEN_SECONDS // 60
         soon = Note("ANSWER_SOON", f"The vendor waits for the answer for {minutes} minutes at most.")
         # The vendor has the arguments already.
-        state = {name: value for name, value in self._state(transport, [ask]).items() if name != "arguments"}
+        state = {
+            name: value for name, value in self._resume_state(transport, [ask]).items() if name != "arguments"
+        }
         stopped = {
             "reply": question.reply,
             "question": question.number,
             "method": question.method,
             "answered": list(question.answered),
         }
-        return replace(self._waiting(transport, [ask], None), resume=state | stopped, notes=(soon,))
+        return replace(self._waiting_outcome(transport, [ask], None), resume=state | stopped, notes=(soon,))
 
-    def _send(self, transport: Transport, more: Mapping[str, Any]) -> RpcResponse:
+    def _send_call(self, transport: Transport, more: Mapping[str, Any]) -> RpcResponse:
         schema = json_schema.write_schema(self.signature.inputs, self.signature.schema_rest)
         try:
-            return transport.ask(self._request(schema, more))
+            return transport.ask(self._build_request(schema, more))
         except RpcError as error:
             if error.number not in (HEADER_MISMATCH, INVALID_PARAMS):
                 raise
@@ -293,24 +297,26 @@ class _Call:
                 raise RefusedError(CANNOT_ASK, f"{refusal.message} {_OF_THE_CALLER}") from refusal
             if error.number == INVALID_PARAMS:
                 raise
-        return transport.ask(self._request(listed_schema, more))
+        return transport.ask(self._build_request(listed_schema, more))
 
-    def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> RpcRequest:
+    def _build_request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> RpcRequest:
         headers = mcp_headers.mirrored_headers(schema, self.arguments)
         params = {"name": self.tool_id, "arguments": self.arguments, **more}
         if self.session.is_followed:
             params["_meta"] = {"progressToken": self.session.mark}
         return RpcRequest("tools/call", params, name=self.tool_id, headers=headers)
 
-    def _waiting(self, transport: Transport, requests: Sequence[Ask], state: object) -> Outcome:
+    def _waiting_outcome(self, transport: Transport, requests: Sequence[Ask], state: object) -> Outcome:
         return Outcome(
             "needs_input",
             error={"code": "INPUT_REQUIRED", "message": "The tool needs an answer before it goes on."},
             asks=tuple(requests),
-            resume=self._state(transport, requests, state),
+            resume=self._resume_state(transport, requests, state),
         )
 
-    def _state(self, transport: Transport, requests: Sequence[Ask], state: object = None) -> dict[str, Any]:
+    def _resume_state(
+        self, transport: Transport, requests: Sequence[Ask], state: object = None
+    ) -> dict[str, Any]:
         return {
             "arguments": self.arguments,
             "used": transport.used,
@@ -318,7 +324,7 @@ class _Call:
             **asks.stopped_state(requests, state),
         }
 
-    def _complaint(self, transport: Transport, error: RpcError) -> Outcome:
+    def _outcome_of_error(self, transport: Transport, error: RpcError) -> Outcome:
         vendor_message = error.vendor_message or "It did not say why."
         if transport.is_modern and eras.names_server_request(error.vendor_message):
             self.could_not_ask = "error"
@@ -336,12 +342,12 @@ class _Call:
             reason, code = f"The tool needs what cannot be done for it here: {vendor_message}", ASKS_BACK
             if missing & set(QUESTIONS):
                 code, reason = CANNOT_ASK, f"The tool asks its user: {vendor_message} {_OF_THE_CALLER}"
-            return _needing(outcomes.failed("refused", code, reason, vendor=vendor), missing)
+            return _with_needed_kinds(outcomes.failed("refused", code, reason, vendor=vendor), missing)
         message = f"The vendor could not run the tool: {vendor_message}"
         return outcomes.failed("tool_error", error.code, message, vendor=vendor)
 
 
-def _needing(outcome: Outcome, kinds: Collection[str]) -> Outcome:
+def _with_needed_kinds(outcome: Outcome, kinds: Collection[str]) -> Outcome:
     """Add the kinds of requests that the caller would have to answer, separated by spaces."""
     if not kinds or outcome.error is None:
         return outcome

@@ -84,7 +84,7 @@ class MCP(Protocol):
     tells_progress = True
 
     @property
-    def _era(self) -> Era:
+    def _fixed_era(self) -> Era:
         return next((era for era, _words in eras.CHOICES if era == self.values["era"]), "")
 
     @classmethod
@@ -99,7 +99,7 @@ class MCP(Protocol):
 
     def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
         """Yield the pages of the tools, then those of each list that the server declares beside them."""
-        with Transport(session, era=self._era) as transport:
+        with Transport(session, era=self._fixed_era) as transport:
             no_tools: Exception | None = None
             try:
                 yield from _list_pages(transport, known_pages, TOOLS)
@@ -172,7 +172,7 @@ class MCP(Protocol):
         return [Note(code, message) for code, message in mcp_document.list_oddities(document, signature.name)]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
-        with Transport(session, era=self._era) as transport:
+        with Transport(session, era=self._fixed_era) as transport:
             return _find_item(transport, tool_id)
 
     def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
@@ -218,7 +218,7 @@ class MCP(Protocol):
         return mcp_calls.resume(self._called_tool(session, tool_id, signature), state, answers)
 
     def _context_request(self, session: Session, item_id: str, signature: Signature) -> ContextRequest:
-        return ContextRequest(session, item_id, signature, self.context.questions, self._era)
+        return ContextRequest(session, item_id, signature, self.context.questions, self._fixed_era)
 
     def _called_tool(self, session: Session, tool_id: str, signature: Signature) -> mcp_calls.CalledTool:
         return mcp_calls.CalledTool(
@@ -227,13 +227,13 @@ class MCP(Protocol):
             signature=signature,
             listed_schema=_listed_schema,
             questions=self.context.questions,
-            era=self._era,
+            era=self._fixed_era,
         )
 
     def subscribe(
         self, session: Session, addresses: Sequence[str], seconds: float
     ) -> AbstractContextManager[ResourceSubscription]:
-        return subscribe(session, addresses, self._era, seconds)
+        return subscribe(session, addresses, self._fixed_era, seconds)
 
     def give_up(self, session: Session, state: Mapping[str, Any]) -> None:
         mcp_calls.give_up(session, state)

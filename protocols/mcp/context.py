@@ -122,7 +122,7 @@ def read_signature(context_list: ContextList, document: Mapping[str, Any]) -> Si
         name=members.name(entry, "name"),
         title=members.text(entry, "title"),
         description=members.text(entry, "description"),
-        inputs=_inputs(context_list, entry),
+        inputs=_read_inputs(context_list, entry),
         # Getting a prompt and reading a resource change nothing, by the protocol.
         annotations=Annotations(read_only=True),
         kind=context_list.kind,
@@ -137,7 +137,7 @@ def read_signature(context_list: ContextList, document: Mapping[str, Any]) -> Si
     return replace(signature, rest=entry_rest or None)
 
 
-def _inputs(context_list: ContextList, entry: Mapping[str, Any]) -> tuple[Parameter, ...]:
+def _read_inputs(context_list: ContextList, entry: Mapping[str, Any]) -> tuple[Parameter, ...]:
     if context_list.kind == "prompt":
         arguments = members.array(entry, "arguments")
         if len(arguments) > MAX_ARGUMENTS:

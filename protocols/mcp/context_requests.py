@@ -49,7 +49,7 @@ class ContextRequest:
             own_id = uri
         try:
             with Transport(self.session, state["used"], self.kinds, self.era) as transport:
-                return self._send(transport, own_id, arguments, more)
+                return self._send_request(transport, own_id, arguments, more)
         except RpcError as error:
             vendor = outcomes.vendor_error(error.number, error.vendor_message)
             reason = printable(error.vendor_message or "It did not say why.")
@@ -68,7 +68,7 @@ class ContextRequest:
         except ProtocolError as error:
             return outcomes.convert_error(error)
 
-    def _send(
+    def _send_request(
         self, transport: Transport, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]
     ) -> Outcome:
         method, params = "resources/read", dict[str, Any](uri=own_id)

@@ -23,12 +23,12 @@ _NUMBER = 1
 
 
 def probes(address: str) -> Sequence[Probe]:
-    probe = _probe(address, is_guess=False)
+    probe = _build_probe(address, is_guess=False)
     is_usual = path_of(address).endswith(_PLACE)
-    return [probe] if is_usual else [probe, _probe(address_below(address, _PLACE), is_guess=True)]
+    return [probe] if is_usual else [probe, _build_probe(address_below(address, _PLACE), is_guess=True)]
 
 
-def _probe(address: str, *, is_guess: bool) -> Probe:
+def _build_probe(address: str, *, is_guess: bool) -> Probe:
     def is_answered(body: bytes) -> bool:
         try:
             return any(wire.is_last(event, _NUMBER) for event in events.parse(body))

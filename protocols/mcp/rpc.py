@@ -199,7 +199,11 @@ class SentRequest:
             if isinstance(message_or_question, VendorQuestion):
                 is_asked = True
                 return RpcResponse(reply, question=message_or_question)
-            if message_or_question is None and returns < MAX_RETURNS and (later := self._later(reply)):
+            if (
+                message_or_question is None
+                and returns < MAX_RETURNS
+                and (later := self._read_continuation(reply))
+            ):
                 return self.answer_in(later, returns + 1)
         finally:
             if reply.rest and not is_asked:
@@ -250,7 +254,7 @@ class SentRequest:
             raise wire.shape_error("the number of its question is too long", self.host)
         return VendorQuestion(number, method, params, answered=self.answered)
 
-    def _later(self, reply: Reply) -> Reply | None:
+    def _read_continuation(self, reply: Reply) -> Reply | None:
         """Return the continuation of a stream that broke off; before 2026-07-28 a vendor may close it on
         purpose.
         """

@@ -98,7 +98,11 @@ class Transport:
         """
         if self.era:
             try:
-                return self._modern(request, is_sure=True) if self.is_modern else self._handshake(request)
+                return (
+                    self._ask_modern(request, is_sure=True)
+                    if self.is_modern
+                    else self._ask_in_handshake(request)
+                )
             except OtherEraError as error:
                 raise error.error from error
         with suppress(OtherEraError):
@@ -141,7 +145,7 @@ class Transport:
             headers = {"Accept": BOTH_FORMS, **headers}
             return self.session.listen("", headers, json=message, seconds=seconds)
         try:
-            opened = self._opened or self._open()
+            opened = self._opened or self._open_session()
         except OtherEraError as error:
             raise error.error from error
         # Before the subscriptions, so that no update is missed.
@@ -190,20 +194,20 @@ class Transport:
     def _as_remembered(self, request: RpcRequest) -> RpcResponse | None:
         match self._memory.get("era"):
             case "modern":
-                return self._modern(request, is_sure=True)
+                return self._ask_modern(request, is_sure=True)
             case "handshake":
-                return self._handshake(request)
+                return self._ask_in_handshake(request)
         return None
 
     def _find_out(self, request: RpcRequest) -> RpcResponse:
         used = self.used
         try:
-            answer = self._modern(request, is_sure=False)
+            answer = self._ask_modern(request, is_sure=False)
         except OtherEraError as first:
             # The same number again, so that the reply equals that of later runs and its page is found.
             self.used = used
             try:
-                return self._handshake(request)
+                return self._ask_in_handshake(request)
             except OtherEraError as second:
                 # Of the failures in both eras the more helpful one: the server's message instead of a status.
                 is_first = isinstance(first.error, RpcError | UnavailableError)
@@ -212,7 +216,7 @@ class Transport:
         self._memory["era"] = "modern"
         return answer
 
-    def _modern(self, request: RpcRequest, *, is_sure: bool) -> RpcResponse:
+    def _ask_modern(self, request: RpcRequest, *, is_sure: bool) -> RpcResponse:
         version = self._memory.get("version") if is_sure else None
         try:
             try:
@@ -243,7 +247,7 @@ class Transport:
             raise
 
     def _stand_alone(self, request: RpcRequest, version: str) -> RpcResponse:
-        answer = self._post(request, *self._stand_alone_parts(request, version))
+        answer = self._post_request(request, *self._stand_alone_parts(request, version))
         self._memory["version"] = version
         return answer
 
@@ -252,7 +256,7 @@ class Transport:
         meta = {
             wire.PROTOCOL_VERSION: version,
             wire.CLIENT_CAPABILITIES: self.capabilities,
-            wire.CLIENT_INFO: self._client(),
+            wire.CLIENT_INFO: self._client_info(),
         }
         if self.session.is_followed:
             # Without a level a vendor sends no log messages.
@@ -263,11 +267,11 @@ class Transport:
         meta = {**request.params.get("_meta", {}), **meta}
         return {**request.params, "_meta": meta}, headers
 
-    def _handshake(self, request: RpcRequest) -> RpcResponse:
+    def _ask_in_handshake(self, request: RpcRequest) -> RpcResponse:
         was_open = self._opened is not None
-        opened = self._opened or self._open()
+        opened = self._opened or self._open_session()
         try:
-            return self._post(request, request.params, opened)
+            return self._post_request(request, request.params, opened)
         except (RpcError, OtherEraError) as error:
             is_lost = isinstance(error, OtherEraError) or (
                 error.status in (400, 404) and error.number in _NO_SESSION
@@ -276,9 +280,9 @@ class Transport:
                 raise
         # The vendor has ended the session, which it may do at any time.
         self._opened = None
-        return self._handshake(request)
+        return self._ask_in_handshake(request)
 
-    def _open(self) -> dict[str, str]:
+    def _open_session(self) -> dict[str, str]:
         try:
             try:
                 answer = self._initialize(HANDSHAKE[0])
@@ -308,14 +312,18 @@ class Transport:
         return headers
 
     def _initialize(self, version: str) -> RpcResponse:
-        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": self._client()}
-        return self._post(RpcRequest("initialize"), params, {}, number=1)
+        params = {
+            "protocolVersion": version,
+            "capabilities": self.capabilities,
+            "clientInfo": self._client_info(),
+        }
+        return self._post_request(RpcRequest("initialize"), params, {}, number=1)
 
-    def _client(self) -> dict[str, str]:
+    def _client_info(self) -> dict[str, str]:
         name, _, version = self.session.agent.partition("/")
         return {"name": name, "version": version or "1"}
 
-    def _post(
+    def _post_request(
         self, request: RpcRequest, params: Mapping[str, Any], headers: Mapping[str, str], number: int = 0
     ) -> RpcResponse:
         if not number:
@@ -337,12 +345,12 @@ class Transport:
             and self.session.memory.get("listens") is not False
         )
         if not listens:
-            return self._send(request, params, sent_request)
+            return self._send_request(request, params, sent_request)
         # Some servers send questions on a stream of no request, if a tool does not relate them to its call.
         listening = self.session.listen("", {**headers, "Accept": events.KIND})
         is_over = True
         try:
-            answer = self._send(request, params, replace(sent_request, listening=listening))
+            answer = self._send_request(request, params, replace(sent_request, listening=listening))
             is_over = answer.question is None
             return answer
         finally:
@@ -351,7 +359,9 @@ class Transport:
             if listening.is_refused:
                 self.session.memory["listens"] = False
 
-    def _send(self, request: RpcRequest, params: Mapping[str, Any], sent_request: SentRequest) -> RpcResponse:
+    def _send_request(
+        self, request: RpcRequest, params: Mapping[str, Any], sent_request: SentRequest
+    ) -> RpcResponse:
         answer = questions.keep_open(sent_request.send(request, params), sent_request)
         if answer.question:
             # The conversation continues in a later session of Pegboard, which ends the vendor's session.

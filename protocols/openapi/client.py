@@ -112,14 +112,14 @@ class OpenApi(Protocol):
         if reply.status == 304:
             reply = self._fetch_document(session, "")
         document = _parse_reply(session, reply)
-        operations = [operation for operation in document.operations if self._includes(operation)]
+        operations = [operation for operation in document.operations if self._includes_operation(operation)]
         notes = [*document.notes, *self._note_other_servers(document, operations, session.root)]
         etag = reply.headers.get("etag", "")
         for start in range(0, max(len(operations), 1), PAGE_SIZE):
             items, rejected = [], []
             for operation in operations[start : start + PAGE_SIZE]:
                 try:
-                    items.append(_item(document, operation))
+                    items.append(_build_item(document, operation))
                 except UnreadableItemError as error:
                     rejected.append(RejectedItem(operation.tool_id, error.code, error.reason))
             after = start + PAGE_SIZE
@@ -148,19 +148,21 @@ class OpenApi(Protocol):
                 return session.get("/", headers=headers, accept=accept)
             raise
 
-    def _includes(self, operation: Operation) -> bool:
+    def _includes_operation(self, operation: Operation) -> bool:
         tags = {tag.casefold() for tag in operation.tags}
-        only, never = self._lines("include_tags"), self._lines("exclude_tags")
-        paths, methods = self._lines("include_paths"), self._lines("include_methods")
+        only, never = self._lines_of_setting("include_tags"), self._lines_of_setting("exclude_tags")
+        paths, methods = self._lines_of_setting("include_paths"), self._lines_of_setting("include_methods")
         return (
             (not only or not tags.isdisjoint(map(str.casefold, only)))
             and tags.isdisjoint(map(str.casefold, never))
-            and (not paths or any(_covers(line, operation.path) for line in paths))
-            and not any(_covers(line, operation.path) for line in self._lines("exclude_paths"))
+            and (not paths or any(_covers_path(line, operation.path) for line in paths))
+            and not any(
+                _covers_path(line, operation.path) for line in self._lines_of_setting("exclude_paths")
+            )
             and (not methods or operation.method.upper() in map(str.upper, methods))
         )
 
-    def _lines(self, name: str) -> list[str]:
+    def _lines_of_setting(self, name: str) -> list[str]:
         lines: list[str] = self.values[name] or []
         return lines
 
@@ -205,7 +207,7 @@ class OpenApi(Protocol):
         document = _parse_reply(session, self._fetch_document(session, ""))
         for operation in document.operations:
             if operation.tool_id == tool_id:
-                return _item(document, operation)
+                return _build_item(document, operation)
         raise RefusedError("NOT_FOUND", "The document describes no such operation any more.")
 
     def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
@@ -231,7 +233,7 @@ class OpenApi(Protocol):
     ) -> Outcome:
         try:
             call = openapi_request.build(signature, arguments)
-            with session.at_url(self._base(session, signature)) as server:
+            with session.at_url(self._base_address(session, signature)) as server:
                 reply = server.request(
                     call.method,
                     call.path,
@@ -254,7 +256,7 @@ class OpenApi(Protocol):
             return outcomes.convert_error(error)
         return outcomes.ok(outputs, signature, notes)
 
-    def _base(self, session: Session, signature: Signature) -> str:
+    def _base_address(self, session: Session, signature: Signature) -> str:
         cut = cut_of((signature.rest or {})["document"])
         if openapi_request.has_own_server(cut.own_servers, cut.document, session.root):
             allowed = str(self.values["server"] or session.root)
@@ -297,13 +299,13 @@ def _parse_reply(session: Session, reply: Reply) -> OpenApiDocument:
         raise ProtocolViolationError(error.code, message) from error
 
 
-def _item(document: OpenApiDocument, operation: Operation) -> Item:
+def _build_item(document: OpenApiDocument, operation: Operation) -> Item:
     cut = document.cut(operation)
     lasting = {member: value for member, value in cut.items() if member not in _CHANGES_INSIDE_A_VERSION}
     return Item(operation.tool_id, "", (), digest(lasting), cut)
 
 
-def _covers(line: str, path: str) -> bool:
+def _covers_path(line: str, path: str) -> bool:
     # Whether the path equals the line or is below it; * matches any text.
     pattern = line.rstrip("/").replace("[", "[[]").replace("?", "[?]")
     return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*")

@@ -78,7 +78,7 @@ class Cut:
         """
         is_file_by_name: dict[str, bool] = {}
         are_others_files = False
-        for part in _parts(self, schema):
+        for part in _parts_of(self, schema):
             properties = part.get("properties")
             for name, member_schema in properties.items() if isinstance(properties, dict) else ():
                 is_file_by_name[name] = is_file_by_name.get(name, False) or _is_file(self, member_schema)
@@ -101,15 +101,15 @@ def names_in(path: str) -> list[str]:
 
 def _is_file(cut: Cut, schema: Any) -> bool:
     """Return whether a member of a multipart body is a file or a list of files."""
-    parts = list(_parts(cut, schema))
-    parts += [inner for part in parts if "items" in part for inner in _parts(cut, part["items"])]
+    parts = list(_parts_of(cut, schema))
+    parts += [inner for part in parts if "items" in part for inner in _parts_of(cut, part["items"])]
     return any(
         part.get("format") == "binary" or "contentMediaType" in part or "contentEncoding" in part
         for part in parts
     )
 
 
-def _parts(cut: Cut, schema: Any) -> Iterator[dict[str, Any]]:
+def _parts_of(cut: Cut, schema: Any) -> Iterator[dict[str, Any]]:
     """Yield the schema, and all schemas that apply to the same value through references and combinations."""
     waiting, visited_names = [schema], set()
     while waiting:

@@ -101,7 +101,7 @@ class OpenApiDocument:
         match = _REVISION.match(str(root.get("openapi")))
         self.revision = int(match[1]) if match else 0  # the number after `3.`
         self.is_suspect = is_suspect
-        self.operations = paging.check_item_count(list(_operations(root)))
+        self.operations = paging.check_item_count(list(_identify_operations(root)))
         if not self.operations and (webhooks := as_object(root.get("webhooks"))):
             raise RefusedError(
                 "WEBHOOKS_ONLY",
@@ -123,7 +123,7 @@ class OpenApiDocument:
         if not isinstance(raw, dict):
             raise UnreadableItemError("SHAPE", "The operation is not an object.")
         input_part = _Part({})
-        if parameters := self._parameters(operation, input_part):
+        if parameters := self._merge_parameters(operation, input_part):
             input_part.value["parameters"] = parameters
         if "requestBody" in raw:
             input_part.value["requestBody"] = self._inline_references(raw["requestBody"], input_part)
@@ -147,7 +147,7 @@ class OpenApiDocument:
         document |= self._surroundings(security, self._schemas_for(input_part, output_part))
         if operation.name != name_of(operation.path, operation.method, operation_document):
             document[NAME] = operation.name
-        self._check(document)
+        self._check_document(document)
         return document
 
     def own_servers(self, operation: Operation) -> Any:
@@ -172,7 +172,7 @@ class OpenApiDocument:
         surroundings = {"servers": servers} if servers is not None else {}
         return surroundings | ({"components": components} if components else {})
 
-    def _check(self, document: dict[str, Any]) -> None:
+    def _check_document(self, document: dict[str, Any]) -> None:
         if self.is_suspect and (problem := strict_json.unstorable(document)):
             code, reason = problem
             raise UnreadableItemError(code, f"The operation holds {reason}.")
@@ -181,7 +181,7 @@ class OpenApiDocument:
             reason = f"The operation is {size:,} bytes of JSON; the limit is {MAX_ITEM_BYTES:,}."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
-    def _parameters(self, operation: Operation, part: _Part) -> list[Any]:
+    def _merge_parameters(self, operation: Operation, part: _Part) -> list[Any]:
         """Return the parameters of the path and of the operation. Those of the operation override."""
         merged: dict[tuple[str, str], Any] = {}
         places = (*PLACES, "querystring") if is_of_3_2(self.root) else PLACES
@@ -222,7 +222,7 @@ class OpenApiDocument:
             return value
         reference = value.get("$ref")
         if isinstance(reference, str):
-            target = self._part(reference)
+            target = self._expand_reference(reference)
             part.references |= target.references
             part.grow(target.size)
             # Since 3.1 a reference may have these two members of its own.
@@ -237,21 +237,21 @@ class OpenApiDocument:
         inlined = {}
         for member, inner in value.items():
             if member in ("schema", "itemSchema"):
-                inlined[member] = self._schema(inner, part.references)
+                inlined[member] = self._inline_schema(inner, part.references)
             elif member in ("example", "value") or member.startswith("x-"):
                 inlined[member] = inner
             else:
                 inlined[member] = self._inline_references(inner, part)
         return inlined
 
-    def _part(self, reference: str) -> _Part:
+    def _expand_reference(self, reference: str) -> _Part:
         """Return the expanded target of a reference, cached."""
         if reference not in self._parts:
             # None marks a target that is being expanded, so a cycle is noticed.
             self._parts[reference] = None
             try:
                 part = _Part()
-                part.value = self._inline_references(self._target(reference), part)
+                part.value = self._inline_references(self._find_target(reference), part)
                 self._parts[reference] = part
             finally:
                 if self._parts[reference] is None:
@@ -261,18 +261,18 @@ class OpenApiDocument:
             raise UnreadableItemError("BAD_REF", "The operation's references lead back to themselves.")
         return cached_part
 
-    def _target(self, reference: str) -> Any:
+    def _find_target(self, reference: str) -> Any:
         where = printable(reference, 80)
         if not reference.startswith("#"):
             raise UnreadableItemError(
                 "REMOTE_REF", f"It refers to another document (“{where}”), and those are never fetched."
             )
-        target = _resolve(self.root, reference)
+        target = _resolve_pointer(self.root, reference)
         if target is None:
             raise UnreadableItemError("BAD_REF", f"It refers to “{where}”, which is not in the document.")
         return target
 
-    def _schema(self, schema: Any, references: set[str]) -> Any:
+    def _inline_schema(self, schema: Any, references: set[str]) -> Any:
         """Return a schema of an operation. References to anything but a component are replaced by a component
         of their own.
         """
@@ -289,7 +289,7 @@ class OpenApiDocument:
                 # A schema elsewhere in the document becomes a component with its pointer as its name.
                 name = reference.removeprefix("#")
                 if name not in self._named:
-                    self._named[name] = self._target(reference)
+                    self._named[name] = self._find_target(reference)
                 component_references[reference] = COMPONENT + quote(pointers.escape(name), safe="~")
         references |= {
             openapi_schema.component_name(reference, COMPONENT) or ""
@@ -328,7 +328,7 @@ class OpenApiDocument:
                             "BAD_REF", f"It refers to “{where}”, which is not in the document."
                         )
                     nested: set[str] = set()
-                    schema = self._schema(self._named[name], nested)
+                    schema = self._inline_schema(self._named[name], nested)
                     component = _SizedSchema(schema, frozenset(nested), len(canonical(schema)))
                     self._schemas[name] = component
                 if name not in reached:
@@ -387,7 +387,7 @@ def _parse_text(body: bytes, times: int) -> tuple[PartialDocument, list[Note]]:
     return document, [Note("DUPLICATE_KEY", message)] if twice else []
 
 
-def _operations(root: dict[str, Any]) -> Iterator[Operation]:
+def _identify_operations(root: dict[str, Any]) -> Iterator[Operation]:
     # Computed over all operations: ids and names must not depend on the administrator's filters.
     entries = list(_list_operations(root))
     counts = Counter(_operation_id(raw) for _, _, raw, _ in entries)
@@ -408,7 +408,7 @@ def _list_operations(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapp
         shared = as_object(item)
         if isinstance(shared.get("$ref"), str):
             # A path may refer to another part of the document.
-            shared = {**as_object(_resolve(root, shared["$ref"])), **shared}
+            shared = {**as_object(_resolve_pointer(root, shared["$ref"])), **shared}
         if path.startswith("x-"):
             continue
         methods = (*METHODS, "query") if is_of_3_2(root) else METHODS
@@ -433,14 +433,14 @@ def _note_paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
     unresolved = [
         reference
         for reference in references
-        if not (isinstance(reference, str) and _resolve(root, reference) is not None)
+        if not (isinstance(reference, str) and _resolve_pointer(root, reference) is not None)
     ]
     if unresolved:
         what = f"{len(unresolved):,} path{'s are' if len(unresolved) > 1 else ' is'} kept in other documents"
         yield Note("PATH_ELSEWHERE", f"{what}, which are never fetched; their operations are missing.")
 
 
-def _resolve(root: dict[str, Any], reference: str) -> Any:
+def _resolve_pointer(root: dict[str, Any], reference: str) -> Any:
     """Return the target of a JSON Pointer into the document; None if it does not exist."""
     try:
         steps = pointers.split_fragment(reference)

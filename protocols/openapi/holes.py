@@ -50,24 +50,24 @@ class Fillings:
             case ("said", name):
                 return self.inputs[name]["description"]
             case ("input", name):
-                return self._again(self.inputs[name])
+                return self._as_openapi(self.inputs[name])
             case ("bare input", name):
                 input_schema = self.inputs[name]
-                return self._again(
+                return self._as_openapi(
                     {m: v for m, v in input_schema.items() if m not in ("description", "deprecated")}
                 )
             case ("outputs",):
                 output_schema = self.output_schema
-                return self._again(
+                return self._as_openapi(
                     {m: v for m, v in output_schema.items() if m != "$defs"}
                     if isinstance(output_schema, dict)
                     else output_schema
                 )
             case ("definition", name):
-                return self._again(self.definitions[name])
+                return self._as_openapi(self.definitions[name])
         raise KeyError(source)
 
-    def _again(self, schema: Any) -> Any:
+    def _as_openapi(self, schema: Any) -> Any:
         return as_openapi(schema, is_dialect=self.is_dialect)
 
 
@@ -90,17 +90,17 @@ def empty_hole(value: Any, path: Path) -> Any:
     step, *below = path
     if not below:
         return {member: inner for member, inner in value.items() if member != step}
-    return _replaced(value, step, empty_hole(value[step], tuple(below)))
+    return _replace_step(value, step, empty_hole(value[step], tuple(below)))
 
 
 def fill_hole(value: Any, path: Path, filling: Any) -> Any:
     step, *below = path
     if not below:
         return {**value, step: filling}
-    return _replaced(value, step, fill_hole(value[step], tuple(below), filling))
+    return _replace_step(value, step, fill_hole(value[step], tuple(below), filling))
 
 
-def _replaced(value: Any, step: Any, inner: Any) -> Any:
+def _replace_step(value: Any, step: Any, inner: Any) -> Any:
     if isinstance(value, list):
         return [*value[:step], inner, *value[step + 1 :]]
     return {**value, step: inner}

@@ -49,7 +49,7 @@ def encode(
         declared = encoding.get("contentType") if isinstance(encoding, dict) else None
         media = declared if isinstance(declared, str) and _MEDIA.fullmatch(declared) else ""
         entries = value if isinstance(value, list) else [value]
-        parts += [_part(name, row, media, is_file=name in files) for row in entries if row is not None]
+        parts += [_build_part(name, row, media, is_file=name in files) for row in entries if row is not None]
     # Equal parts have an equal boundary, and no part contains it, because no part contains its own digest.
     digest = hashlib.sha256(b"\0".join(part.content for part in parts))
     boundary = f"pegboard-{digest.hexdigest()[:40]}"
@@ -63,7 +63,7 @@ def encode(
     return boundary, b"".join(lines) + f"--{boundary}--\r\n".encode()
 
 
-def _part(name: str, value: Any, media: str, *, is_file: bool) -> _FormPart:
+def _build_part(name: str, value: Any, media: str, *, is_file: bool) -> _FormPart:
     if not isinstance(value, str):
         usual = "application/json" if isinstance(value, dict | list) else ""
         text = json.dumps(value, separators=(",", ":"))

@@ -96,7 +96,7 @@ def server_of(servers: Any, root: str) -> tuple[str, str]:
     try:
         # Connexion writes "" where it means the origin; by RFC 3986 that would be the document itself.
         server = urlsplit(urljoin(root, url.strip() or "/"))
-        _origin(server)
+        _origin_of(server)
     except ValueError:
         return url, ""
     return url, server._replace(query="", fragment="").geturl()
@@ -111,7 +111,7 @@ def has_own_server(servers: Any, document: Mapping[str, Any], root: str) -> bool
 
 
 def has_same_origin(url: str, other: str) -> bool:
-    return _origin(urlsplit(url)) == _origin(urlsplit(other))
+    return _origin_of(urlsplit(url)) == _origin_of(urlsplit(other))
 
 
 def _host_in_words(url: str) -> str:
@@ -121,7 +121,7 @@ def _host_in_words(url: str) -> str:
         return printable(url, 80)
 
 
-def _origin(url: Any) -> tuple[str, str | None, int | None]:
+def _origin_of(url: Any) -> tuple[str, str | None, int | None]:
     return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
@@ -144,11 +144,11 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> OperationReques
                 path = path.replace(f"{{{name}}}", _in_path(parameter, value, argument))
             case "query":
                 safe = _RESERVED if parameter.get("allowReserved") is True else ""
-                queries.append(_joined(_in_query(cut, parameter, value, argument, safe)))
+                queries.append(_join_pairs(_in_query(cut, parameter, value, argument, safe)))
             case "querystring":
                 ((media, described), *_) = contents(parameter).items()
                 encodings = as_object(as_object(described).get("encoding"))
-                queries.append(_form(value, encodings, argument) if is_form(media) else _escaped(value))
+                queries.append(_encode_form(value, encodings, argument) if is_form(media) else _escape(value))
             case "header":
                 headers[name] = _in_header(parameter, value, argument)
             case "cookie":
@@ -156,7 +156,7 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> OperationReques
                 cookies += [f"{cookie_name}={text}" for cookie_name, text in pairs]
     if cookies:
         headers["Cookie"] = "; ".join(cookies)
-    content = _content(cut, signature_rest.get("body"), renamed_inputs, sent_arguments, headers)
+    content = _build_body(cut, signature_rest.get("body"), renamed_inputs, sent_arguments, headers)
     query = "&".join(part for part in queries if part)
     # Methods that OpenAPI names are written in small letters; others are sent as the document has them.
     method = cut.method.upper() if cut.method in (*METHODS, "query") else cut.method
@@ -173,20 +173,20 @@ def _accept_header(cut: Cut) -> dict[str, str]:
     return {"Accept": "*/*"} if media_types and not any(map(is_json, media_types)) else {}
 
 
-def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
+def _style_of(parameter: Mapping[str, Any]) -> tuple[str, bool]:
     style = parameter.get("style") or _DEFAULT_STYLES[parameter["in"]]
     explode = parameter.get("explode")
     return style, explode if isinstance(explode, bool) else style == "form"
 
 
-def _carried(parameter: Mapping[str, Any], value: Any) -> Any:
+def _encode_by_content(parameter: Mapping[str, Any], value: Any) -> Any:
     # A parameter with `content` is sent as one JSON text.
-    return _json(value) if contents(parameter) and not isinstance(value, str) else value
+    return _json_of(value) if contents(parameter) and not isinstance(value, str) else value
 
 
 def _in_path(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
-    style, explode = _style(parameter)
-    value = _carried(parameter, value)
+    style, explode = _style_of(parameter)
+    value = _encode_by_content(parameter, value)
     match style:
         case "matrix":
             text = "".join(
@@ -195,16 +195,16 @@ def _in_path(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
         case "label":
             delimiter = "." if explode else ","
             _refuse_delimiter(argument, value, delimiter)
-            text = "." + _flat(value, delimiter, "=" if explode else ",")
+            text = "." + _flatten(value, delimiter, "=" if explode else ",")
         case _:
-            text = _flat(value, ",", "=" if explode else ",")
+            text = _flatten(value, ",", "=" if explode else ",")
     if not text:
         raise UnusableArgumentError(argument, "must not be empty, because it is part of the address")
     return text
 
 
 def _in_query(cut: Cut, parameter: Mapping[str, Any], value: Any, argument: str, safe: str = "") -> Pairs:
-    style, explode = _style(parameter)
+    style, explode = _style_of(parameter)
     if isinstance(value, dict) and (style, explode) == ("form", True):
         # Each member becomes a pair of its own, and must not have the name of another parameter.
         name, place = parameter["name"], parameter["in"]
@@ -212,17 +212,19 @@ def _in_query(cut: Cut, parameter: Mapping[str, Any], value: Any, argument: str,
         if taken := next((member for member in value if member in other_names), None):
             message = f"has the member “{printable(taken, 60)}”, which is another parameter of the request"
             raise UnusableArgumentError(argument, message)
-    value = _carried(parameter, value)
-    return _styled(parameter["name"], value, style, argument, explode=explode, safe=safe)
+    value = _encode_by_content(parameter, value)
+    return _styled_pairs(parameter["name"], value, style, argument, explode=explode, safe=safe)
 
 
-def _joined(pairs: Pairs) -> str:
+def _join_pairs(pairs: Pairs) -> str:
     return "&".join(f"{name}={value}" for name, value in pairs)
 
 
-def _styled(name: str, value: Any, style: str, argument: str, *, explode: bool, safe: str = "") -> Pairs:
+def _styled_pairs(
+    name: str, value: Any, style: str, argument: str, *, explode: bool, safe: str = ""
+) -> Pairs:
     if style == "deepObject" and isinstance(value, dict):
-        return _deep(name, value, argument)
+        return _deep_pairs(name, value, argument)
     delimiter = _DELIMITERS.get(style, ",")
     if not explode:
         _refuse_delimiter(argument, value, delimiter)
@@ -252,51 +254,53 @@ def _texts_in(value: Any) -> Iterator[str]:
     """Return the texts that a delimiter separates: entries of a list, names and values of an object."""
     if isinstance(value, dict):
         for name, member in value.items():
-            yield from (name, _text(member))
+            yield from (name, _text_of(member))
     elif isinstance(value, list):
-        yield from map(_text, value)
+        yield from map(_text_of, value)
 
 
 def _pairs(name: str, value: Any, *, explode: bool, delimiter: str = ",", safe: str = "") -> Pairs:
     if explode and isinstance(value, dict):
-        return [(_escaped(member), _escaped(inner, safe)) for member, inner in value.items()]
+        return [(_escape(member), _escape(inner, safe)) for member, inner in value.items()]
     if explode and isinstance(value, list):
-        return [(_escaped(name), _escaped(inner, safe)) for inner in value]
+        return [(_escape(name), _escape(inner, safe)) for inner in value]
     if value in ([], {}):
         return []
-    return [(_escaped(name), _flat(value, delimiter, delimiter, safe))]
+    return [(_escape(name), _flatten(value, delimiter, delimiter, safe))]
 
 
-def _deep(name: str, value: Any, argument: str) -> Pairs:
+def _deep_pairs(name: str, value: Any, argument: str) -> Pairs:
     # The specification defines one level only. Deeper levels use the form that common servers read.
     if isinstance(value, dict):
         _refuse_characters(argument, value, "[]")
         return [
-            pair for member, inner in value.items() for pair in _deep(f"{name}[{member}]", inner, argument)
+            pair
+            for member, inner in value.items()
+            for pair in _deep_pairs(f"{name}[{member}]", inner, argument)
         ]
     if isinstance(value, list):
-        return [pair for inner in value for pair in _deep(f"{name}[]", inner, argument)]
-    return [(_escaped(name), _escaped(value))]
+        return [pair for inner in value for pair in _deep_pairs(f"{name}[]", inner, argument)]
+    return [(_escape(name), _escape(value))]
 
 
-def _flat(value: Any, delimiter: str, between: str, safe: str = "") -> str:
+def _flatten(value: Any, delimiter: str, between: str, safe: str = "") -> str:
     # One text: the items of a list, or the names and values of an object, joined.
     if isinstance(value, dict):
-        return delimiter.join(f"{_escaped(m, safe)}{between}{_escaped(v, safe)}" for m, v in value.items())
+        return delimiter.join(f"{_escape(m, safe)}{between}{_escape(v, safe)}" for m, v in value.items())
     if isinstance(value, list):
-        return delimiter.join(_escaped(inner, safe) for inner in value)
-    return _escaped(value, safe)
+        return delimiter.join(_escape(inner, safe) for inner in value)
+    return _escape(value, safe)
 
 
-def _escaped(value: Any, safe: str = "") -> str:
-    return quote(_text(value), safe=safe, errors="replace")
+def _escape(value: Any, safe: str = "") -> str:
+    return quote(_text_of(value), safe=safe, errors="replace")
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else _json(value)
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else _json_of(value)
 
 
-def _json(value: Any) -> str:
+def _json_of(value: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except ValueError as exc:
@@ -305,17 +309,19 @@ def _json(value: Any) -> str:
 
 def _in_header(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
     # Nothing is escaped in a header.
-    _, explode = _style(parameter)
-    value = _carried(parameter, value)
+    _, explode = _style_of(parameter)
+    value = _encode_by_content(parameter, value)
     _refuse_characters(argument, _texts_in(value), ",")
     if explode and isinstance(value, dict):
         _refuse_characters(argument, value, "=")
     if isinstance(value, dict):
-        return ",".join(f"{member}{'=' if explode else ','}{_text(inner)}" for member, inner in value.items())
-    return ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+        return ",".join(
+            f"{member}{'=' if explode else ','}{_text_of(inner)}" for member, inner in value.items()
+        )
+    return ",".join(map(_text_of, value)) if isinstance(value, list) else _text_of(value)
 
 
-def _content(
+def _build_body(
     cut: Cut,
     body: Mapping[str, Any] | None,
     renamed_inputs: Mapping[str, str],
@@ -338,9 +344,9 @@ def _content(
     encodings = as_object(described.get("encoding"))
     if is_form(media):
         if body.get("as"):
-            return _form(value, encodings, body["as"]).encode()
+            return _encode_form(value, encodings, body["as"]).encode()
         try:
-            return _form(value, encodings).encode()
+            return _encode_form(value, encodings).encode()
         except UnusableArgumentError as error:
             raise UnusableArgumentError(_argument_of(error.name, member_names), error.reason) from error
     if is_multipart(media):
@@ -360,15 +366,15 @@ def _content(
         return content
     if is_lines(media):
         lines = value if isinstance(value, list) else [value]
-        return b"".join(_json(line).encode() + b"\n" for line in lines)
-    return _text(value).encode() if is_text(media) else _json(value).encode()
+        return b"".join(_json_of(line).encode() + b"\n" for line in lines)
+    return _text_of(value).encode() if is_text(media) else _json_of(value).encode()
 
 
 def _argument_of(member: str, member_names: Mapping[str, str]) -> str:
     return next((argument for argument, name in member_names.items() if name == member), member)
 
 
-def _form(value: Any, encodings: Mapping[str, Any], argument: str = "") -> str:
+def _encode_form(value: Any, encodings: Mapping[str, Any], argument: str = "") -> str:
     """Return a value as a form. argument: the name of the whole value, for errors; "" if its members are
     arguments."""
     pairs: Pairs = []
@@ -381,16 +387,16 @@ def _form(value: Any, encodings: Mapping[str, Any], argument: str = "") -> str:
         is_nested = isinstance(inner, dict) or any(isinstance(entry, dict | list) for entry in entries)
         if style is None and "explode" not in encoding and is_nested:
             # Without a style of its own, an object in a form is JSON.
-            pairs.append((_escaped(name), _escaped(_json(inner))))
+            pairs.append((_escape(name), _escape(_json_of(inner))))
             continue
         is_exploded = explode if isinstance(explode, bool) else (style or "form") == "form"
         try:
-            pairs += _styled(name, inner, style or "form", name, explode=is_exploded)
+            pairs += _styled_pairs(name, inner, style or "form", name, explode=is_exploded)
         except UnusableArgumentError as error:
             if not argument:
                 raise
             raise UnusableArgumentError(argument, f"{printable(error.name, 60)} {error.reason}") from error
-    return _joined(pairs)
+    return _join_pairs(pairs)
 
 
 def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list[Note]]:

@@ -10,13 +10,13 @@ from protocols.signature import Requirements
 def requirements(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Requirements:
     # An operation may accept several schemes. A credential is entered for the first one.
     needed = _first_requirement(operation)
-    schemes = _schemes(document)
+    schemes = _security_schemes(document)
     scopes = [
         scope for name, scope_list in needed.items() if isinstance(scope_list, list) for scope in scope_list
     ]
     return Requirements(
         scopes=tuple(scope for scope in dict.fromkeys(scopes) if isinstance(scope, str) and scope),
-        secrets=tuple(_describe(name, schemes.get(name)) for name in needed),
+        secrets=tuple(_describe_scheme(name, schemes.get(name)) for name in needed),
     )
 
 
@@ -38,7 +38,7 @@ def carriers(document: Mapping[str, Any], operation: Mapping[str, Any]) -> set[t
     ways = operation.get("security")
     stated = [way for way in ways if isinstance(way, dict)] if isinstance(ways, list) else []
     names = {name for way in stated for name in way}
-    schemes = (_schemes(document).get(name) for name in names)
+    schemes = (_security_schemes(document).get(name) for name in names)
     return {
         carrier(str(scheme.get("in")), str(scheme.get("name")))
         for scheme in schemes
@@ -51,13 +51,13 @@ def carrier(place: str, name: str) -> tuple[str, str]:
     return place, name.lower() if place == "header" else name
 
 
-def _schemes(document: Mapping[str, Any]) -> dict[str, Any]:
+def _security_schemes(document: Mapping[str, Any]) -> dict[str, Any]:
     components = document.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
     return schemes if isinstance(schemes, dict) else {}
 
 
-def _describe(name: str, scheme: Any) -> str:
+def _describe_scheme(name: str, scheme: Any) -> str:
     members = scheme if isinstance(scheme, dict) else {}
     kind, place = members.get("type"), str(members.get("in"))
     word = printable(str(members.get("scheme", "")).lower(), 40)
@@ -85,7 +85,7 @@ def _describe(name: str, scheme: Any) -> str:
 def unsupported(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[str]:
     """Yield the required security schemes that no kind of credential supports."""
     for name in _first_requirement(operation):
-        scheme = _schemes(document).get(name)
+        scheme = _security_schemes(document).get(name)
         kind, place = (scheme.get("type"), scheme.get("in")) if isinstance(scheme, dict) else (None, None)
         if kind == "mutualTLS" or (kind == "apiKey" and place not in ("header", "query")):
-            yield _describe(name, scheme)
+            yield _describe_scheme(name, scheme)

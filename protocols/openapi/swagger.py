@@ -69,12 +69,14 @@ class _Converter:
         try:
             parameters = self.parameters(item, operation)
             body = self.body(operation, parameters)
-            plain = [_parameter(row) for row in parameters if row.get("in") not in ("body", "formData")]
+            plain = [
+                _convert_parameter(row) for row in parameters if row.get("in") not in ("body", "formData")
+            ]
         except _UnconvertibleError as error:
             return Unreadable(str(error))
         dropped = {"parameters", "consumes", "produces", "schemes", "responses", "requestBody", "servers"}
         converted_operation = {member: value for member, value in operation.items() if member not in dropped}
-        produced = _media(operation.get("produces", self.root.get("produces"))) or [JSON]
+        produced = _media_types(operation.get("produces", self.root.get("produces"))) or [JSON]
         responses = {}
         for code, raw in as_object(operation.get("responses")).items():
             response = self.resolved(raw)
@@ -82,7 +84,7 @@ class _Converter:
                 continue
             converted_response = {"description": response.get("description", "")}
             if "schema" in response:
-                described = {"schema": _schema(response["schema"])}
+                described = {"schema": _convert_schema(response["schema"])}
                 converted_response["content"] = {media: dict(described) for media in produced}
             responses[str(code)] = converted_response
         converted_operation["responses"] = responses
@@ -115,7 +117,7 @@ class _Converter:
         return list(merged.values())
 
     def body(self, operation: Mapping[str, Any], parameters: list[dict[str, Any]]) -> dict[str, Any] | None:
-        consumed = _media(operation.get("consumes", self.root.get("consumes")))
+        consumed = _media_types(operation.get("consumes", self.root.get("consumes")))
         fields = [row for row in parameters if row.get("in") == "formData"]
         if fields:
             has_files = any(field.get("type") == "file" for field in fields)
@@ -127,7 +129,7 @@ class _Converter:
                 if isinstance(properties[name], dict) and "description" in field:
                     properties[name]["description"] = field["description"]
                 if field.get("type") == "array":
-                    style, explode = _style(field)
+                    style, explode = _style_of(field)
                     if is_multipart and not explode:
                         raise _UnconvertibleError(_why_no_format(field))
                     if not is_multipart:
@@ -141,7 +143,7 @@ class _Converter:
         body = next((row for row in parameters if row.get("in") == "body"), None)
         if body is None:
             return None
-        described = {"schema": _schema(body.get("schema", {}))}
+        described = {"schema": _convert_schema(body.get("schema", {}))}
         content = {media: dict(described) for media in consumed or [JSON]}
         request_body = {"content": content, "required": body.get("required") is True}
         return request_body | ({"description": body["description"]} if "description" in body else {})
@@ -172,7 +174,9 @@ def converted(root: Mapping[str, Any]) -> dict[str, Any]:
             for path, item in root.get("paths", {}).items()
         },
         "components": {
-            "schemas": {name: _schema(schema) for name, schema in as_object(root.get("definitions")).items()},
+            "schemas": {
+                name: _convert_schema(schema) for name, schema in as_object(root.get("definitions")).items()
+            },
             "securitySchemes": {
                 name: _security_scheme(scheme)
                 for name, scheme in as_object(root.get("securityDefinitions")).items()
@@ -182,7 +186,7 @@ def converted(root: Mapping[str, Any]) -> dict[str, Any]:
     return document | ({"security": root["security"]} if "security" in root else {})
 
 
-def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
     converted_parameter = {
         member: value
         for member, value in parameter.items()
@@ -190,7 +194,7 @@ def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
     }
     converted_parameter["schema"] = _value_schema(parameter)
     if parameter.get("type") == "array":
-        style, explode = _style(parameter)
+        style, explode = _style_of(parameter)
         if parameter.get("in") in ("path", "header"):
             if style != "form" or explode:
                 raise _UnconvertibleError(_why_no_format(parameter))
@@ -199,7 +203,7 @@ def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
     return converted_parameter
 
 
-def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
+def _style_of(parameter: Mapping[str, Any]) -> tuple[str, bool]:
     """Return the style of a list, and whether it is exploded. Raises _UnconvertibleError."""
     collection = parameter.get("collectionFormat", "csv")
     if collection not in _STYLES or as_object(parameter.get("items")).get("type") == "array":
@@ -213,7 +217,7 @@ def _why_no_format(parameter: Mapping[str, Any]) -> str:
 
 
 def _value_schema(parameter: Mapping[str, Any]) -> Any:
-    return _schema({member: parameter[member] for member in _OF_SCHEMAS if member in parameter})
+    return _convert_schema({member: parameter[member] for member in _OF_SCHEMAS if member in parameter})
 
 
 def _security_scheme(scheme: Any) -> Any:
@@ -232,7 +236,7 @@ def _security_scheme(scheme: Any) -> Any:
     return scheme
 
 
-def _schema(schema: Any) -> Any:
+def _convert_schema(schema: Any) -> Any:
     def translate(schema: Schema) -> Schema:
         if schema.get("type") == "file":
             schema |= {"type": "string", "format": "binary"}
@@ -246,5 +250,5 @@ def _schema(schema: Any) -> Any:
     return subschemas.mapped(moved, translate)
 
 
-def _media(types: Any) -> list[str]:
+def _media_types(types: Any) -> list[str]:
     return [media for media in as_list(types) if isinstance(media, str)]

@@ -42,10 +42,10 @@ def call(
     context: Mapping[str, Any],
 ) -> Outcome:
     """Send a call. The code `NOT_RUN` means a refusal that is not about the input. Raises ProtocolError."""
-    reply = _send(session, path, request, context)
+    reply = _send_call(session, path, request, context)
     match reply.status:
         case wire.RAN:
-            return _result(signature, reply)
+            return _read_result(signature, reply)
         case wire.NOT_RUN:
             missing = None
             with suppress(ProtocolViolationError):
@@ -53,12 +53,12 @@ def call(
                 missing = document.get("missing_requirements") if isinstance(document, dict) else None
             reason = outcomes.explanation(reply)[0]
             if isinstance(missing, dict):
-                return _needs(missing, reason)
-            message = f"The vendor did not run the tool{_suffix(reason)}"
+                return _outcome_of_needs(missing, reason)
+            message = f"The vendor did not run the tool{_reason_suffix(reason)}"
             return outcomes.with_wait(outcomes.failed("refused", "NOT_RUN", message), reply)
         case wire.BAD_INPUT:
             reason, fields = outcomes.explanation(reply)
-            message = f"The vendor refused the inputs{_suffix(reason)}"
+            message = f"The vendor refused the inputs{_reason_suffix(reason)}"
             return outcomes.failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
     return outcomes.complaint(reply)
 
@@ -70,24 +70,24 @@ def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
     return values
 
 
-def _send(session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any]) -> Reply:
+def _send_call(session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any]) -> Reply:
     # Uses the form that the vendor has accepted before. A vendor that requires the other form has not run the
     # tool.
     form: wire.Form = session.memory.get("revision", "bare")
-    reply = _post(session, path, request, context, form)
+    reply = _post_call(session, path, request, context, form)
     other = wire.OTHER_FORM[form]
     if not _requires_member(reply, wire.CALL_MEMBER[other]):
         if reply.status == wire.RAN:
             session.memory["revision"] = form
         return reply
-    second = _post(session, path, request, context, other)
+    second = _post_call(session, path, request, context, other)
     if _requires_member(second, wire.CALL_MEMBER[form]):
         return reply
     session.memory["revision"] = other
     return second
 
 
-def _post(
+def _post_call(
     session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any], form: wire.Form
 ) -> Reply:
     full = {**request, **({"context": context} if context else {})}
@@ -113,7 +113,7 @@ def _requires_member(reply: Reply, member: str) -> bool:
     )
 
 
-def _result(signature: Signature, reply: Reply) -> Outcome:
+def _read_result(signature: Signature, reply: Reply) -> Outcome:
     answer = strict_json.require_answer(reply)
     document: Any = wire.response_in(answer.value)
     if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
@@ -149,8 +149,8 @@ def note_other_version(reply: Reply) -> list[Note]:
 def _tool_error(error: dict[str, Any]) -> Outcome:
     # The tool ran and failed. Messages for the vendor's developers are omitted.
     if isinstance(error.get("missing_requirements"), dict):
-        return _needs(error["missing_requirements"], _text(error, "message"))
-    message = _text(error, "message") or "The tool failed without a reason."
+        return _outcome_of_needs(error["missing_requirements"], _text_in(error, "message"))
+    message = _text_in(error, "message") or "The tool failed without a reason."
     wait = error.get("retry_after_ms")
     is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
     return Outcome(
@@ -158,42 +158,42 @@ def _tool_error(error: dict[str, Any]) -> Outcome:
         error={"code": "TOOL_ERROR", "message": message},
         retry_after=min(max(wait / 1000, 0.0), DAY) if wait is not None and is_number else None,
         can_retry=error.get("can_retry") is True,
-        hint=_text(error, "additional_prompt_content", MAX_HINT_LENGTH),
+        hint=_text_in(error, "additional_prompt_content", MAX_HINT_LENGTH),
     )
 
 
-def _needs(missing: Mapping[str, Any], reason: str) -> Outcome:
+def _outcome_of_needs(missing: Mapping[str, Any], reason: str) -> Outcome:
     # A person has to act before the call can continue, such as by authorizing the tool.
     challenges = missing.get("authorization")
     entries = challenges if isinstance(challenges, list) else []
     readable = [entry for entry in entries if isinstance(entry, dict)]
     asks, checks = [], {}
     for challenge in readable[:MAX_CHALLENGES]:
-        name = _text(challenge, "id")
+        name = _text_in(challenge, "id")
         provider = name or "the provider"
         message = f"Authorize the tool at {provider}, then run it again."
-        checks[name] = _url(challenge, "check_url")
-        url = _url(challenge, "url")
+        checks[name] = _url_in(challenge, "check_url")
+        url = _url_in(challenge, "url")
         asks.append(Ask(provider, message, url=url, provider=name, check_url=checks[name]))
     if missing.get("user_id") is True:
         asks.append(Ask("user_id", "The tool requires the id of its user.", _SOME_TEXT))
-    message = f"The tool has requirements that are not met{_suffix(reason)}"
+    message = f"The tool has requirements that are not met{_reason_suffix(reason)}"
     failure = {"code": "MISSING_REQUIREMENTS", "message": message}
     resume = {"check_urls": {name: url for name, url in checks.items() if url}}
     return Outcome("needs_authorization", error=failure, asks=asks, resume=resume)
 
 
-def _url(challenge: Mapping[str, Any], member: str) -> str:
+def _url_in(challenge: Mapping[str, Any], member: str) -> str:
     # Shown to a person as a link. Pegboard never requests it.
     value = challenge.get(member)
     is_link = isinstance(value, str) and len(value) <= MAX_URL_LENGTH and value.isprintable()
     return str(value) if is_link and str(value).lower().startswith(("https://", "http://")) else ""
 
 
-def _text(raw: Mapping[str, Any], member: str, max_length: int = outcomes.MAX_EXPLANATION_LENGTH) -> str:
+def _text_in(raw: Mapping[str, Any], member: str, max_length: int = outcomes.MAX_EXPLANATION_LENGTH) -> str:
     value = raw.get(member)
     return printable(value, max_length) if isinstance(value, str) else ""
 
 
-def _suffix(reason: str) -> str:
+def _reason_suffix(reason: str) -> str:
     return f": {reason}" if reason else "."

@@ -113,8 +113,8 @@ class OXP(Protocol):
         self._cached_list: tuple[Session, _Listing] | None = None
 
     def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[ItemPage]:
-        reply = _list(session)
-        yield known_pages.recall("", reply) or _listing(session, reply).current_page()
+        reply = _request_list(session)
+        yield known_pages.recall("", reply) or _read_listing(session, reply).current_page()
 
     def read(self, document: dict[str, Any]) -> Signature:
         return oxp_document.read_signature(document)
@@ -153,7 +153,9 @@ class OXP(Protocol):
         return [("Authorization", printable(text, MAX_FACT_LENGTH)) for text in texts]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
-        versions = [item for item in _listing(session, _list(session)).items if item.tool_id == tool_id]
+        versions = [
+            item for item in _read_listing(session, _request_list(session)).items if item.tool_id == tool_id
+        ]
         matches = [item for item in versions if label in (None, item.label)]
         if not matches:
             missing = f"{tool_id}@{label}" if label else tool_id
@@ -163,7 +165,7 @@ class OXP(Protocol):
     def versions(self, session: Session, tool_id: str) -> Iterator[ItemPage]:
         # The list contains all versions, so the versions of many tools need one request.
         if self._cached_list is None or self._cached_list[0] is not session:
-            self._cached_list = (session, _listing(session, _list(session)))
+            self._cached_list = (session, _read_listing(session, _request_list(session)))
         items = [item for item in self._cached_list[1].items if item.tool_id == tool_id]
         if items:
             yield ItemPage(items=items)
@@ -185,7 +187,7 @@ class OXP(Protocol):
             "tool_id": f"{tool_id}@{version}",
             "input": oxp_calls.input_of(signature, arguments),
         }
-        return _call(session, signature, request, self._context(signature))
+        return _call(session, signature, request, self._build_context(signature))
 
     def resume(
         self,
@@ -198,9 +200,9 @@ class OXP(Protocol):
     ) -> Outcome:
         # Repeats the call with the same id: a vendor that has run it may return the stored result.
         request = {member: value for member, value in state["request"].items() if member != "context"}
-        return _call(session, signature, request, self._context(signature, answers.get("user_id")))
+        return _call(session, signature, request, self._build_context(signature, answers.get("user_id")))
 
-    def _context(self, signature: Signature, answered_user: object = None) -> dict[str, Any]:
+    def _build_context(self, signature: Signature, answered_user: object = None) -> dict[str, Any]:
         default_user = self.values["user_id"] if signature.requirements.user else ""
         context = {
             "user_id": self.context.user or answered_user or default_user,
@@ -215,7 +217,7 @@ def _call(
 ) -> Outcome:
     # The context is built again for each attempt and never stored.
     try:
-        outcome = oxp_calls.call(session, _path(session, wire.CALL), signature, request, context)
+        outcome = oxp_calls.call(session, _path_below(session, wire.CALL), signature, request, context)
     except ProtocolError as failure:
         outcome = outcomes.convert_error(failure)
     if (outcome.error or {}).get("code") in _AMBIGUOUS_CODES:
@@ -241,7 +243,7 @@ def _resolve_ambiguity(session: Session, outcome: Outcome, tool: str) -> Outcome
                 if _health_status(session) == 503:
                     message = "The vendor reports that it is not ready. The tool did not run."
                     return replace(outcomes.failed("unavailable", "NOT_READY", message), can_retry=True)
-        listing = _listing(session, _list(session))
+        listing = _read_listing(session, _request_list(session))
     except UnavailableError as error:
         return replace(outcomes.convert_error(error), can_retry=True) if is_refused else outcome
     except RefusedError as error:
@@ -265,13 +267,13 @@ def _is_list(session: Session) -> bool:
     return urlsplit(session.root).path.rstrip("/").endswith(wire.TOOLS)
 
 
-def _path(session: Session, path: str) -> str:
+def _path_below(session: Session, path: str) -> str:
     return path.removeprefix(wire.TOOLS) if _is_list(session) else path
 
 
-def _list(session: Session) -> Reply:
+def _request_list(session: Session) -> Reply:
     try:
-        reply = session.get(_path(session, wire.TOOLS), headers=wire.VERSION_HEADERS)
+        reply = session.get(_path_below(session, wire.TOOLS), headers=wire.VERSION_HEADERS)
     except (RefusedError, UnavailableError) as error:
         if _is_list(session) or not (error.code == "NOT_FOUND" or error.code.startswith("HTTP_")):
             raise
@@ -292,7 +294,7 @@ def _list(session: Session) -> Reply:
     return reply
 
 
-def _listing(session: Session, reply: Reply) -> _Listing:
+def _read_listing(session: Session, reply: Reply) -> _Listing:
     partial_document = strict_json.require_list(reply)
     document = partial_document.value
     # A list with bare items fits both revisions.
@@ -304,7 +306,7 @@ def _listing(session: Session, reply: Reply) -> _Listing:
         entries = next((document[m] for m in ("items", "tools") if isinstance(document.get(m), list)), None)
     if not isinstance(entries, list):
         raise ProtocolViolationError("SHAPE", "The reply has no array “items” and no array “tools”.")
-    items, refused = paging.sort_entries(partial_document, entries, _identified)
+    items, refused = paging.sort_entries(partial_document, entries, _read_item)
     readable_tools = {item.tool_id for item in items}
     rejected = []
     for row in refused:
@@ -318,7 +320,7 @@ def _listing(session: Session, reply: Reply) -> _Listing:
     return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
 
 
-def _identified(document: object) -> Item:
+def _read_item(document: object) -> Item:
     if not isinstance(document, dict):
         raise members.wrong("item", document, "an object")
     tool_id, label = oxp_document.read_tool_id(document), oxp_document.read_version(document)

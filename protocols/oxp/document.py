@@ -77,7 +77,7 @@ def write_requirements(requirements: Requirements) -> dict[str, Any] | None:
 def standard_form(document: dict[str, Any]) -> dict[str, Any]:
     """Return a form that is equal for documents with the same meaning in the protocol."""
     # Some vendors omit the version from the id, or wrap the schema as in an early draft.
-    schema = _unwrapped(document.get("input_schema"))
+    schema = _unwrap_schema(document.get("input_schema"))
     identity = f"{read_tool_id(document)}@{document['version']}"
     return {**document, "id": identity, "input_schema": schema or None}
 
@@ -113,7 +113,7 @@ def read_version(document: Mapping[str, Any]) -> str:
 
 
 def read_signature(document: dict[str, Any]) -> Signature:
-    inputs, outputs = _unwrapped(document.get("input_schema")), document.get("output_schema")
+    inputs, outputs = _unwrap_schema(document.get("input_schema")), document.get("output_schema")
     input_shape = output_shape = _NO_SHAPE
     if inputs is not None and inputs != {}:
         input_shape = json_schema.read_schema(inputs, "input_schema", whole_name="input")
@@ -124,7 +124,7 @@ def read_signature(document: dict[str, Any]) -> Signature:
         description=members.text(document, "description"),
         inputs=input_shape.parameters,
         outputs=output_shape.parameters,
-        requirements=_requirements(document.get("requirements")),
+        requirements=_read_requirements(document.get("requirements")),
         schema_rest=input_shape.rest,
         outputs_rest=output_shape.rest,
     )
@@ -139,13 +139,13 @@ def read_signature(document: dict[str, Any]) -> Signature:
         or members.encode(rewritten[member]) != members.encode(value)
     }
     schema = document.get("input_schema")
-    if schema and _unwrapped(schema) is not schema:
+    if schema and _unwrap_schema(schema) is not schema:
         document_rest["input_schema"] = {"parameters": {}}
     members.encode(document_rest)
     return structs.replace(signature, rest=document_rest or None)
 
 
-def _unwrapped(schema: object) -> object:
+def _unwrap_schema(schema: object) -> object:
     # An early draft has the schema in a member `parameters`.
     if isinstance(schema, dict) and schema.keys() == {"parameters"}:
         inner = schema["parameters"]
@@ -154,7 +154,7 @@ def _unwrapped(schema: object) -> object:
     return schema
 
 
-def _requirements(value: object) -> Requirements:
+def _read_requirements(value: object) -> Requirements:
     # Scopes by provider remain in `rest`.
     if value is None:
         return Requirements()

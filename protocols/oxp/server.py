@@ -47,7 +47,7 @@ class OXPServer(Server[ServerRelease]):
         return super().snippets(f"{address}{wire.TOOLS}", agent)
 
     def answer_anyone(self, request: ServerRequest, is_ready: Callable[[], bool]) -> ServerReply | None:
-        if _path(request) != wire.HEALTH or request.method not in ("GET", "HEAD"):
+        if _path_of(request) != wire.HEALTH or request.method not in ("GET", "HEAD"):
             return None
         if not is_ready():
             return json_reply({"status": "unavailable"}, 503, wire.VERSION_HEADERS)
@@ -58,13 +58,13 @@ class OXPServer(Server[ServerRelease]):
         if not _SUPPORTED_VERSION.fullmatch(version):
             message = f"OXP {printable(version, 20)} is not supported. Use version {wire.VERSION}."
             raise DomainError("version_not_supported", message)
-        path = _path(request)
+        path = _path_of(request)
         if path not in (wire.TOOLS, wire.CALL):
             raise NoSuchAddressError
         if refused := self.refuse_method(request, "POST" if path == wire.CALL else "GET"):
             return refused
         if path == wire.CALL:
-            return _run(request, release)
+            return _run_tool(request, release)
         items = []
         for document in (tool.document for tool in release.tools()):
             # An export contains “any value” for unknown outputs, which a client would read as an output.
@@ -83,11 +83,11 @@ class OXPServer(Server[ServerRelease]):
         return json_reply(error, status, wire.VERSION_HEADERS)
 
 
-def _path(request: ServerRequest) -> str:
+def _path_of(request: ServerRequest) -> str:
     return "/" + request.path.rstrip("/")
 
 
-def _run(request: ServerRequest, release: ServerRelease) -> ServerReply:
+def _run_tool(request: ServerRequest, release: ServerRelease) -> ServerReply:
     document = request.document
     if not isinstance(document, dict):
         raise DomainError("invalid_body", "The body is not an object.")
@@ -119,7 +119,7 @@ def _run(request: ServerRequest, release: ServerRelease) -> ServerReply:
             user=request.user(context.get("user_id") if isinstance(context, dict) else None),
         )
     )
-    reply = _not_run(result) or json_reply(wire.result({"call_id": call_id, **_response(result)}, form))
+    reply = _not_run(result) or json_reply(wire.result({"call_id": call_id, **_response_of(result)}, form))
     return replace(reply, headers={**reply.headers, **wire.VERSION_HEADERS})
 
 
@@ -174,7 +174,7 @@ def _not_run(result: ToolCallResult) -> ServerReply | None:
     return json_reply(error, wire.NOT_RUN)
 
 
-def _response(result: ToolCallResult) -> dict[str, Any]:
+def _response_of(result: ToolCallResult) -> dict[str, Any]:
     response: dict[str, Any] = {"duration": result.duration_ms}
     if result.notes:
         response["notes"] = result.notes

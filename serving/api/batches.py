@@ -222,7 +222,7 @@ class ReleaseCalls(GenericAPIView[Release]):
         except Http404:
             _record_unknown(request, slug, "")
             raise
-        document, are_model_calls = _document(request)
+        document, are_model_calls = _read_document(request)
         values = valid_data(BatchInput(data=document))
         options, actor, key = values, person(request), key_of(request)
         if are_model_calls and "environment" in options:
@@ -266,7 +266,7 @@ class ReleaseCalls(GenericAPIView[Release]):
         return Response({"results": results, "first": first})
 
 
-def _document(request: Request) -> tuple[object, bool]:
+def _read_document(request: Request) -> tuple[object, bool]:
     # Returns also whether a model wrote the calls: as an array, or as the only member of its answer.
     document = request.data
     if isinstance(document, list):

@@ -91,7 +91,7 @@ class HistoryOutput(serializers.Serializer[Any]):
     results = StateOutput(many=True, help_text="The states, the newest first.")
 
 
-def _row(view: ThreadView, *, is_busy: bool) -> dict[str, Any]:
+def _thread_row(view: ThreadView, *, is_busy: bool) -> dict[str, Any]:
     thread = view.thread
     return {
         "id": str(thread.key),
@@ -104,7 +104,7 @@ def _row(view: ThreadView, *, is_busy: bool) -> dict[str, Any]:
     }
 
 
-def _state(state: ThreadState) -> dict[str, Any]:
+def _state_document(state: ThreadState) -> dict[str, Any]:
     return {
         "values": state.values,
         "messages": None if state.messages is None else list(state.messages),
@@ -114,17 +114,17 @@ def _state(state: ThreadState) -> dict[str, Any]:
     }
 
 
-def _document(thread: Thread, key: ApiKey | None) -> dict[str, Any]:
+def _thread_document(thread: Thread, key: ApiKey | None) -> dict[str, Any]:
     (view,), state, error = threads.view_threads([thread]), None, None
     try:
         state_row = vendors_threads.state(thread)
         thread.refresh_from_db(fields=["status"])
-        state = _state(threads.hide_from_people(state_row, view, key))
+        state = _state_document(threads.hide_from_people(state_row, view, key))
     except DomainError as failure:
         error = {"code": failure.code, "message": failure.message}
     newest_calls = list(thread.calls.order_by("-pk").only("pk", "status", "thread")[:CALLS_SHOWN])
     return {
-        **_row(view, is_busy=any(call.is_active for call in newest_calls)),
+        **_thread_row(view, is_busy=any(call.is_active for call in newest_calls)),
         "state": state,
         "error": error,
         "state_schema": view.state_schema,
@@ -171,7 +171,7 @@ class ReleaseThreads(GenericAPIView[Release]):
             if key and KeyScope.INVOKE in key.scopes:
                 stored_calls.record_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
-        return Response(ThreadOutput(_document(thread, key)).data, status=201)
+        return Response(ThreadOutput(_thread_document(thread, key)).data, status=201)
 
 
 @extend_schema(tags=["threads"])
@@ -204,7 +204,7 @@ class AgentThreads(ListAPIView[Thread]):
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         rows = self.paginate_queryset(self.get_queryset()) or ()
         rows_with_state = [
-            _row(view, is_busy=bool(view.thread.under_way))  # type: ignore[attr-defined]
+            _thread_row(view, is_busy=bool(view.thread.under_way))  # type: ignore[attr-defined]
             for view in threads.view_threads(rows)
         ]
         return self.get_paginated_response(ThreadRow(rows_with_state, many=True).data)
@@ -222,7 +222,7 @@ class AgentThread(GenericAPIView[Thread]):
     @extend_schema(operation_id="agents_threads_retrieve")
     def get(self, request: Request, slug: str, thread: str) -> Response:
         row = get_object_or_404(_visible_threads(request, slug), key=thread)
-        return Response(ThreadOutput(_document(row, key_of(request))).data)
+        return Response(ThreadOutput(_thread_document(row, key_of(request))).data)
 
     @extend_schema(operation_id="agents_threads_destroy", responses={204: None})
     def delete(self, request: Request, slug: str, thread: str) -> Response:
@@ -258,5 +258,5 @@ class AgentThreadHistory(GenericAPIView[Thread]):
         (view,), before = threads.view_threads([row]), request.query_params.get("before", "")
         states = vendors_threads.history(row, limit=int(limit), before=before[:255])
         key = key_of(request)
-        results = [_state(threads.hide_from_people(state, view, key)) for state in states]
+        results = [_state_document(threads.hide_from_people(state, view, key)) for state in states]
         return Response(HistoryOutput({"results": results}).data)

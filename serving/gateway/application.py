@@ -41,16 +41,16 @@ class Gateway:
 
     def __call__(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if meta.get("HTTP_TRANSFER_ENCODING") and meta.get("wsgi.input_terminated"):
-            return chunked_bodies.answer_chunked(self._answer, meta, start_response)
-        return self._answer(meta, start_response)
+            return chunked_bodies.answer_chunked(self._answer_request, meta, start_response)
+        return self._answer_request(meta, start_response)
 
-    def _answer(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
+    def _answer_request(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
         began = time.perf_counter()
         read_request = cacheable.parse(meta)
         if read_request is None:
             return self._call_view(meta, start_response)
         if response_cache.has_any(read_request.facts) and (hit := _find_response(read_request)):
-            return _send(meta, start_response, read_request, *hit, began)
+            return _send_cached(meta, start_response, read_request, *hit, began)
         starts: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
@@ -100,7 +100,7 @@ def _find_response(read_request: CacheableRead) -> tuple[ReadAccess, CachedRespo
     return access, response
 
 
-def _send(
+def _send_cached(
     meta: Environ,
     start_response: StartResponse,
     read_request: CacheableRead,

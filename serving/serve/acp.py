@@ -104,7 +104,7 @@ class ACPRelease(ServedRelease):
     def read_run(
         self, run: uuid.UUID, thread: uuid.UUID | None = None, *, wait: float = 0.0, has_room: bool = False
     ) -> ServedRun:
-        call = self._newest(run, thread)
+        call = self._newest_of(run, thread)
         return self._run_of(self.answer_of(call.pk, wait=wait, has_room=has_room))
 
     def resume_run(
@@ -114,7 +114,7 @@ class ACPRelease(ServedRelease):
         call_name: str,
         answers: Callable[[Sequence[str]], dict[str, Any]],
     ) -> ServedRun:
-        call = self._newest(run, thread)
+        call = self._newest_of(run, thread)
         if call.continues and call_name:
             # A client that did not get the reply repeats the answer that created this call.
             question_ids = [ask.id for ask in call.continues.decoded().asks]
@@ -149,25 +149,25 @@ class ACPRelease(ServedRelease):
         room: ExitStack | None = None,
         alive_every: float | None = None,
     ) -> FollowedCall:
-        row, _, tool = self.own_call(self._newest(run, thread).pk)
+        row, _, tool = self.own_call(self._newest_of(run, thread).pk)
         seconds = alive_every or streams.KEEPALIVE_SECONDS
         streamed_call = streams.StreamedCall(row, tool, self.caller.key, FORMAT)
         call_stream = streams.follow(streamed_call, after=after, place=room, alive_every=seconds)
         return FollowedCall(call_stream, self._run_of)
 
     def cancel_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
-        self.cancel(self._newest(run, thread).pk)
+        self.cancel(self._newest_of(run, thread).pk)
 
     def remove_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
         self._refuse_reader()
-        row, release, _ = self.own_call(self._newest(run, thread).pk)
+        row, release, _ = self.own_call(self._newest_of(run, thread).pk)
         cancellation.remove(row, actor=self.caller.user, why=runtime_of(release, self.caller.key).why)
 
     def callback_secret(self, run: uuid.UUID) -> str:
         return callbacks.secret_of(self.own_call(run)[0])
 
     def has_thread(self, thread: uuid.UUID) -> bool:
-        return self._threads().filter(key=thread).exists()
+        return self._own_threads().filter(key=thread).exists()
 
     def begin_thread(
         self, thread: uuid.UUID | None, metadata: Mapping[str, Any] | None = None
@@ -182,19 +182,19 @@ class ACPRelease(ServedRelease):
             thread_id=thread,
             metadata=metadata,
         )
-        return _thread(row, is_busy=False)
+        return _served_thread(row, is_busy=False)
 
     def find_threads(
         self, *, metadata: Mapping[str, Any] | None, status: str | None, offset: int, limit: int
     ) -> Sequence[ServedThread]:
-        rows = self._threads().annotate(is_busy=Exists(_running_calls()))
+        rows = self._own_threads().annotate(is_busy=Exists(_running_calls()))
         if metadata is not None:
             rows = rows.filter(metadata__contains=metadata)
         if status is not None:
             is_busy = status == ThreadStatus.BUSY
             rows = rows.filter(is_busy=is_busy, **({} if is_busy else {"status": status}))
         rows = rows.order_by("-pk")[offset : offset + limit]
-        return [_thread(row, is_busy=row.is_busy) for row in rows]
+        return [_served_thread(row, is_busy=row.is_busy) for row in rows]
 
     def read_thread(self, thread: uuid.UUID) -> tuple[ServedThread, ThreadState]:
         row = self._thread_row(thread)
@@ -202,7 +202,7 @@ class ACPRelease(ServedRelease):
         row.refresh_from_db(fields=["status"])
         (view,) = threads.view_threads([row])
         visible_state = threads.hide_values(state, view)
-        return _thread(row, is_busy=_running_calls(row.pk).exists()), visible_state
+        return _served_thread(row, is_busy=_running_calls(row.pk).exists()), visible_state
 
     def history(self, thread: uuid.UUID, *, limit: int, before: str) -> Sequence[ThreadState]:
         row = self._thread_row(thread)
@@ -214,13 +214,13 @@ class ACPRelease(ServedRelease):
         self._refuse_reader()
         vendors_threads.remove(self._thread_row(thread), actor=self.caller.user)
 
-    def _threads(self) -> QuerySet[ThreadRow]:
+    def _own_threads(self) -> QuerySet[ThreadRow]:
         """Return the threads that this key has begun through this agent."""
         rows = threads_of(self.release.agent_id, self.caller.key)
         return rows.filter(api_key=self.caller.key, sub_agent=self.sub_agent)
 
     def _thread_row(self, key: uuid.UUID) -> ThreadRow:
-        return get_object_or_404(self._threads(), key=key)
+        return get_object_or_404(self._own_threads(), key=key)
 
     def _find_call_with(self, call_id: ClientCallId) -> Call | None:
         """Return this key's call with the id that its client chose."""
@@ -228,7 +228,7 @@ class ACPRelease(ServedRelease):
             [call_id], self.calls(), actor=self.caller.user, key=self.caller.key
         ).first()
 
-    def _newest(self, call: uuid.UUID, thread: uuid.UUID | None = None) -> Call:
+    def _newest_of(self, call: uuid.UUID, thread: uuid.UUID | None = None) -> Call:
         """Return the newest continuation of this key's call, or the call itself. It has to be on `thread` if
         that is given. Raises Http404.
         """
@@ -278,7 +278,7 @@ def _id_of_step(call: Call, call_name: str) -> ClientCallId:
     return client_call_id(call_name, str(call.key))
 
 
-def _thread(row: ThreadRow, *, is_busy: bool) -> ServedThread:
+def _served_thread(row: ThreadRow, *, is_busy: bool) -> ServedThread:
     return ServedThread(
         thread_id=row.key,
         created_at=row.created_at,

@@ -42,7 +42,7 @@ def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> 
             config_schema = {**config_schema, "description": description}
     return Abilities(
         has_threads=has_threads,
-        interrupts=_interrupts(released_tool, version, release, key),
+        interrupts=_find_interrupts(released_tool, version, release, key),
         # The state of a thread may repeat outputs that a designer has hidden, so it is not described.
         thread_state=(
             thread_state_schema(version.decoded()) if has_threads and not tool.hidden_outputs else None
@@ -54,7 +54,7 @@ def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> 
     )
 
 
-def _interrupts(
+def _find_interrupts(
     tool: ReleasedTool, version: ToolVersion, release: Release, key: ApiKey
 ) -> Sequence[Mapping[str, Any]]:
     # An environment decides what runs, and it may change without a new release.

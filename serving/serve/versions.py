@@ -43,7 +43,7 @@ class VersionedRelease(ServedRelease, ABC):
 
     def versions(self, tool_id: str, label: str = "") -> list[ServedVersion]:
         rows = self.find(self.release, self._agent_tools.node, tool_id, label)
-        return [self._version(row) for row in rows]
+        return [self._served_version(row) for row in rows]
 
     def find_version(self, version: ServedVersion) -> tuple["VersionedRelease", ServedTool] | None:
         """Return this release if it contains the version, else the newest release before it that does."""
@@ -77,7 +77,7 @@ class VersionedRelease(ServedRelease, ABC):
         fitting = carried(agent, format_.limits).fitting
         keys = [numbering.key_of(tool, node=node, pks=pks) for tool in fitting.tools]
         rows = effective_versions.versions_of_tools(self.release, node, zip(keys, fitting.tools, strict=True))
-        versions = [self._version(rows[key]) for key in keys]
+        versions = [self._served_version(rows[key]) for key in keys]
         # With our ids and versions, which the format writes like those of a vendor with the same rules.
         tools = tuple(
             structs.replace(
@@ -96,7 +96,7 @@ class VersionedRelease(ServedRelease, ABC):
         )
         return AgentTools(node, tuple(served_tools))
 
-    def _version(self, row: EffectiveVersion) -> ServedVersion:
+    def _served_version(self, row: EffectiveVersion) -> ServedVersion:
         return ServedVersion(*self.name_of(row), row)
 
 

@@ -61,7 +61,7 @@ def serve(
         # Protects every protocol against DNS rebinding (MCP 2026-07-28, Transports, Security Warning).
         if is_foreign_page(request):
             message = "Pages of other sites cannot send requests here. Send them from a program."
-            raise _forbidden("foreign_origin", message)
+            raise _forbidden_error("foreign_origin", message)
         protocol_request = ServerRequest(
             method=request.method or "",
             path=path,
@@ -71,8 +71,8 @@ def serve(
             has_left=partial(_has_left, request.META.get("gunicorn.socket")),
         )
         if server and (reply := server.answer_anyone(protocol_request, lambda: database_state() == "ok")):
-            return _response(request, reply)
-        caller = _caller(request, server.key_header if server else "")
+            return _build_response(request, reply)
+        caller = _identify_caller(request, server.key_header if server else "")
         # A tool call counts as an invocation too.
         caller.spend("read")
         address = _ReleaseAddress(slug, number, protocol, "" if sub == slug else sub)
@@ -82,13 +82,13 @@ def serve(
             raise DomainError("unknown_protocol", f"Releases are served in: {protocol_names}.", status=404)
         reply = server.answer(protocol_request, release)
     except (APIException, DomainError, Http404) as error:
-        return _response(request, _refusal_reply(server, error, request))
+        return _build_response(request, _refusal_reply(server, error, request))
     try:
         if reply.status < 400:
             surface = f"{release.sub_agent}/serve/{protocol}" if release.sub_agent else f"serve/{protocol}"
             receipts.record_served(caller.key, release.release, surface=surface, name=number)
             release_access.mark_answered(request.META, caller.key, release.release)
-        return _response(request, reply)
+        return _build_response(request, reply)
     except BaseException:
         # The server closes only a response that it got, and an open stream occupies a room.
         if close := getattr(reply.body, "close", None):
@@ -124,7 +124,7 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
     return HttpResponse(reply.body, status=status, headers=reply.headers, content_type=reply.media_type)
 
 
-def _caller(request: HttpRequest, key_header: str) -> Caller:
+def _identify_caller(request: HttpRequest, key_header: str) -> Caller:
     # No session: a browser sends its cookies with requests of any page.
     owner_and_key = _keys.authenticate(request)
     if owner_and_key is None and key_header and (header_value := request.headers.get(key_header, "")):
@@ -141,16 +141,16 @@ def _caller(request: HttpRequest, key_header: str) -> Caller:
     request.user = user
     request.auth = key  # type: ignore[attr-defined]
     if not allows(key, Listing, "GET", Role.VIEWER):
-        raise _forbidden("scope_required", "This API key's scope does not cover releases.")
+        raise _forbidden_error("scope_required", "This API key's scope does not cover releases.")
     reason, may_not_run = reason_against(user, Role.DESIGNER), None
     if reason:
-        may_not_run = _forbidden("role_required", reason)
+        may_not_run = _forbidden_error("role_required", reason)
     elif not allows(key, _Running, "POST", Role.DESIGNER):
-        may_not_run = _forbidden("scope_required", "This API key lists tools and does not run them.")
+        may_not_run = _forbidden_error("scope_required", "This API key lists tools and does not run them.")
     return Caller(user=user, key=key, may_not_run=may_not_run)
 
 
-def _forbidden(code: str, message: str) -> DomainError:
+def _forbidden_error(code: str, message: str) -> DomainError:
     return DomainError(code, message, status=403)
 
 
@@ -224,7 +224,7 @@ def _format_refusal(server: Server[Any] | None, refusal: Refusal, body: bytes) -
     return json_reply({"code": refusal.code, "message": refusal.message}, refusal.status)
 
 
-def _response(request: HttpRequest, reply: ServerReply) -> HttpResponseBase:
+def _build_response(request: HttpRequest, reply: ServerReply) -> HttpResponseBase:
     kind = HttpResponse if isinstance(reply.body, bytes) else StreamingHttpResponse
     headers = dict(reply.headers)
     if etag := headers.get("ETag", "").strip('"'):

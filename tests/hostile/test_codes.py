@@ -15,7 +15,9 @@ CODE = re.compile(r"[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*_?")
 # A code that no run ends with: a list that was entered by hand is never read twice.
 NO_RUN = {"BY_HAND"}
 # Functions with a code: their first argument, or their `code` argument.
-GIVERS = re.compile(r"\w+Error|_fail|note|_note|complain|refused?|_refused|wrong|_wrong|_odd|_end|__init__")
+GIVERS = re.compile(
+    r"\w+Error|_fail|note|_note|complain|refused?|_refused|wrong|_wrong|_registration_error|_odd_reply_error|_end|__init__"
+)
 HEADING = re.compile(r"^#+ (.*)$")
 
 
@@ -29,7 +31,7 @@ def codes_given(path: Path) -> set[str]:
             code_nodes += [
                 keyword.value for keyword in node.keywords if keyword.arg in ("code", "error_code")
             ]
-            is_registering = name == "_odd" and path.name == "client_registration.py"
+            is_registering = name == "_registration_error" and path.name == "client_registration.py"
             before = "REGISTRATION_" if is_registering else ""
             codes |= {before + code for code_node in code_nodes for code in _constants(code_node)}
     return codes

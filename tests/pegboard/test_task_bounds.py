@@ -124,6 +124,6 @@ def test_a_tick_settles_no_other_portion_when_its_time_is_over(monkeypatch):
     settled = []
     monkeypatch.setattr(dispatch, "TICK_SECONDS", -1.0)
     monkeypatch.setattr(dispatch, "settle_due", lambda: settled.append(1) or dispatch.PER_TICK)
-    monkeypatch.setattr(dispatch, "_wake", lambda task, due: None)
+    monkeypatch.setattr(dispatch, "_wake_workers", lambda task, due: None)
     dispatch.tick()
     assert settled == [1]

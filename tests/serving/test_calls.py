@@ -50,7 +50,7 @@ OUTPUTS = (make_parameter("Sky now"),)
 @pytest.fixture
 def still_running(monkeypatch):
     """Calls are claimed, and their process is still at them when the answer goes out."""
-    monkeypatch.setattr(invocation, "_run", lambda call: call)
+    monkeypatch.setattr(invocation, "_execute_claimed", lambda call: call)
 
 
 @pytest.fixture
@@ -528,7 +528,7 @@ def test_to_count_what_is_under_way_no_call_is_read_that_has_ended(owner, desk, 
     with connection.cursor() as cursor:
         if has_statistics:
             cursor.execute("ANALYZE catalog_call")
-        sql, values = requesting._insert().statement(call, params)
+        sql, values = requesting._insert_statement().statement(call, params)
         cursor.execute(f"EXPLAIN (ANALYZE) {sql}", [Json(v) if isinstance(v, dict) else v for v in values])
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "call_under_way" in plan
@@ -595,7 +595,7 @@ def test_a_call_that_another_request_still_makes_is_asked_for_by_its_key(owner, 
     body = GIVEN | {"id": str(uuid.uuid4())}
     client = runtime(owner, desk[0])
     with monkeypatch.context() as other:
-        other.setattr(invocation, "_run", lambda call: call)
+        other.setattr(invocation, "_execute_claimed", lambda call: call)
         client.post(url(), body)
     monkeypatch.setattr(queue, "wait_for", lambda call, seconds: call)
     again = client.post(url(), body)

@@ -215,8 +215,8 @@ def answers(status: int, **headers: str) -> Prepare:
 
 
 def is_silent(world: World) -> None:
-    limits = invocation._limits
-    world.patch.setattr(invocation, "_limits", lambda call: replace(limits(call), request=0.5))
+    limits = invocation._session_limits
+    world.patch.setattr(invocation, "_session_limits", lambda call: replace(limits(call), request=0.5))
     world.vendor.script = then_waits(b"")
 
 

@@ -334,7 +334,7 @@ def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode)
 CALLED_TOOL = {"name": "Sky", "inputSchema": {"type": "object"}}
 
 
-ASK = HttpSession._ask
+ASK = HttpSession._send_and_read
 
 
 def in_haste(session, request, target):
@@ -382,7 +382,7 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
         agent, _ = desk_with(owner, vendor, protocol="mcp")
         client, last_answer = runtime(owner, agent), {}
         if ended_by == "deadline":
-            monkeypatch.setattr(HttpSession, "_ask", in_haste)
+            monkeypatch.setattr(HttpSession, "_send_and_read", in_haste)
 
         def make():
             answer = client.post(url(), GIVEN | {"mode": mode}).json()

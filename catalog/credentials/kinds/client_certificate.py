@@ -49,7 +49,7 @@ class MutualTls(Kind):
             raise invalid(
                 certificate=_("This contains a private key. Paste it into the field of the secret.")
             )
-        if not _certificates(pem):
+        if not _load_certificates(pem):
             raise invalid(certificate=str(cls.details[0].problem))
         return {"certificate": pem.strip()}
 
@@ -61,7 +61,7 @@ class MutualTls(Kind):
             message = _("Enter the private key in PEM form, without a passphrase.")
             raise invalid(secret=message)
         public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        certificate = _certificates(details["certificate"])[0]
+        certificate = _load_certificates(details["certificate"])[0]
         if public != certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo):
             message = _("This key does not belong to the certificate. Enter the key that it was issued for.")
             raise invalid(secret=message)
@@ -69,7 +69,7 @@ class MutualTls(Kind):
 
     @classmethod
     def expires_at(cls, details: Mapping[str, Any]) -> datetime | None:
-        return _certificates(details["certificate"])[0].not_valid_after_utc
+        return _load_certificates(details["certificate"])[0].not_valid_after_utc
 
     @property
     def certificate(self) -> ClientCertificate:
@@ -80,7 +80,7 @@ class MutualTls(Kind):
         return (self.secret,)
 
 
-def _certificates(pem: str) -> list[x509.Certificate]:
+def _load_certificates(pem: str) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem.encode())
     except ValueError:

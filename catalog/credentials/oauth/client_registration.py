@@ -180,20 +180,20 @@ def read_registration(reply: Reply, redirect_uri: str) -> RegisteredClient:
     # null or "" for a missing one.
     host = urlsplit(reply.url).netloc
     if reply.status not in (200, 201):
-        raise _refusal(reply, host)
+        raise _refusal_error(reply, host)
     document = strict_json.require_answer(reply).value
     if not isinstance(document, dict):
-        raise _odd(_NO_OBJECT, host)
+        raise _registration_error(_NO_OBJECT, host)
     if document.get("error") is not None:
         raise _error_of(document, host)
     document = {name: value for name, value in document.items() if value not in (None, "")}
     # A client that lacks a required feature is refused now, not at the first sign-in.
     addresses = document.get("redirect_uris", [redirect_uri])
     if not isinstance(addresses, list) or redirect_uri not in addresses:
-        raise _odd(_OTHER_CALLBACK, host)
+        raise _registration_error(_OTHER_CALLBACK, host)
     ways = document.get("grant_types", GRANT_TYPES)
     if not isinstance(ways, list) or "authorization_code" not in ways:
-        raise _odd(_NO_SIGN_IN, host)
+        raise _registration_error(_NO_SIGN_IN, host)
     # The server may choose another authentication method than requested.
     stated = document.get("token_endpoint_auth_method")
     if stated is None:
@@ -203,15 +203,15 @@ def read_registration(reply: Reply, redirect_uri: str) -> RegisteredClient:
         way = AUTHENTICATION_METHODS[stated]
     else:
         method = printable(stated, 40) if isinstance(stated, str) else _("something that is no text")
-        raise _odd(_UNKNOWN_METHOD, host, method=method)
-    secret, secret_expires_at = _secret(document, way, host)
+        raise _registration_error(_UNKNOWN_METHOD, host, method=method)
+    secret, secret_expires_at = _read_secret(document, way, host)
     client_id = document.get("client_id")
     if (
         not isinstance(client_id, str)
         or not _PRINTABLE.fullmatch(client_id)
         or len(client_id) > MAX_ID_LENGTH
     ):
-        raise _odd(_NO_CLIENT_ID, host)
+        raise _registration_error(_NO_CLIENT_ID, host)
     return RegisteredClient(
         client_id=client_id,
         client_authentication=way,
@@ -220,7 +220,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> RegisteredClient:
     )
 
 
-def _refusal(reply: Reply, host: str) -> ProtocolError:
+def _refusal_error(reply: Reply, host: str) -> ProtocolError:
     try:
         document = strict_json.require_answer(reply).value
     except ProtocolViolationError:
@@ -236,7 +236,7 @@ def _refusal(reply: Reply, host: str) -> ProtocolError:
 def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
     error, words = document["error"], document.get("error_description")
     if not isinstance(error, str) or not error:
-        return _odd(_NO_ERROR_TEXT, host)
+        return _registration_error(_NO_ERROR_TEXT, host)
     if error in SENTENCES:
         message = SENTENCES[error].format(host=host)
     else:
@@ -249,7 +249,7 @@ def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
     return OAuthError("REGISTRATION_REFUSED", message, error)
 
 
-def _secret(
+def _read_secret(
     document: Mapping[str, Any], authentication_method: str, host: str
 ) -> tuple[Secret | None, datetime | None]:
     """Return the client secret and when it expires. None: the client has no secret, or it does not expire."""
@@ -259,17 +259,17 @@ def _secret(
     value = document.get("client_secret")
     is_fine = isinstance(value, str) and _PRINTABLE.fullmatch(value) and value.strip()
     if not is_fine or not isinstance(value, str) or len(value) > MAX_SECRET_LENGTH:
-        raise _odd(_NO_SECRET, host)
+        raise _registration_error(_NO_SECRET, host)
     # Seconds since 1970, or 0 for never. Required with a secret, and often missing.
     seconds = document.get("client_secret_expires_at", 0)
     if not is_number(seconds) or not 0 <= seconds <= 253_402_300_799:
-        raise _odd(_UNCLEAR_EXPIRY, host)
+        raise _registration_error(_UNCLEAR_EXPIRY, host)
     ends = datetime.fromtimestamp(seconds, UTC) if seconds else None
     if ends and ends <= timezone.now() + MIN_LIFE:
-        raise _odd(_EXPIRED_SECRET, host)
+        raise _registration_error(_EXPIRED_SECRET, host)
     return Secret(value), ends
 
 
-def _odd(fault: _Fault, host: str, **values: str) -> ProtocolViolationError:
+def _registration_error(fault: _Fault, host: str, **values: str) -> ProtocolViolationError:
     code, message = fault
     return ProtocolViolationError(f"REGISTRATION_{code}", str(message).format(host=host, **values))

@@ -78,7 +78,7 @@ def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
 
 def server_as_it_is(issuer: str) -> ServerMetadata:
     """Return the current metadata of an authorization server."""
-    return _ServerDiscovery(issuer, "")._server(issuer)
+    return _ServerDiscovery(issuer, "")._describe_server(issuer)
 
 
 class _ServerDiscovery:
@@ -90,14 +90,18 @@ class _ServerDiscovery:
         self.moved = ""
 
     def look(self, challenge: str) -> Discovery:
-        challenge = challenge or self._challenge()
+        challenge = challenge or self._request_challenge()
         addresses = metadata.resource_addresses(self.url)
         if metadata_url := challenge_parameter(challenge, "resource_metadata"):
             if metadata.origin(metadata_url) == metadata.origin(self.url):
                 addresses = [metadata_url]
             else:
-                self._note(metadata_url, _("Not asked: a vendor describes itself at its own address only."))
-        document = self._first(addresses, lambda document: metadata.why_not_resource(document, self.url))
+                self._note_step(
+                    metadata_url, _("Not asked: a vendor describes itself at its own address only.")
+                )
+        document = self._first_usable(
+            addresses, lambda document: metadata.why_not_resource(document, self.url)
+        )
         self.found.scope = scope_asked(challenge)
         issuers = []
         if document is not None:
@@ -106,21 +110,23 @@ class _ServerDiscovery:
             self.found.scope = self.found.scope or " ".join(metadata.scopes(document))
             issuers = metadata.issuers(document)
         # Before RFC 9728 a vendor was taken to be its own authorization server.
-        self.found.servers = [self._server(issuer) for issuer in issuers or [metadata.origin(self.url)]]
+        self.found.servers = [
+            self._describe_server(issuer) for issuer in issuers or [metadata.origin(self.url)]
+        ]
         if not issuers:
             self.found.servers = [server for server in self.found.servers if server.token_url]
         return self.found
 
-    def _challenge(self) -> str:
+    def _request_challenge(self) -> str:
         """Return the vendor's reply to an unauthenticated request."""
-        reply = self._request(self.url, ANY_STATUS)
+        reply = self._send_request(self.url, ANY_STATUS)
         challenge = reply.headers.get("www-authenticate", "") if reply else ""
         if reply:
             if challenge:
                 answered = _("Answered {status}. It asks for a token.")
             else:
                 answered = _("Answered {status}. It names no way to sign in.")
-            self._note(self.url, answered.format(status=reply.status))
+            self._note_step(self.url, answered.format(status=reply.status))
         # Many answer GET with 404 or 405, and challenge the requests of their protocol alone.
         for protocol in () if challenge else self.protocols:
             seconds_left = self.ends - time.monotonic()
@@ -129,7 +135,7 @@ class _ServerDiscovery:
             with suppress(UnavailableError, ProtocolViolationError):
                 challenge, is_listed = _asked_for_tools(self.url, protocol, seconds_left)
                 if challenge:
-                    self._note(
+                    self._note_step(
                         self.url,
                         _("Asked for its tools as {protocol} does. It asks for a token.").format(
                             protocol=protocol.label
@@ -139,7 +145,7 @@ class _ServerDiscovery:
                     break
         return challenge
 
-    def _server(self, issuer: str) -> ServerMetadata:
+    def _describe_server(self, issuer: str) -> ServerMetadata:
         # An issuer is an address without a query or a fragment: RFC 8414 section 2.
         try:
             check_url(issuer, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
@@ -147,7 +153,7 @@ class _ServerDiscovery:
         except RefusedError as error:
             problem = error.message
         if problem:
-            self._note(issuer, problem)
+            self._note_step(issuer, problem)
             return ServerMetadata(issuer, problem=problem)
 
         def why_not_server(document: object) -> str:
@@ -160,7 +166,7 @@ class _ServerDiscovery:
             return metadata.why_not_server(document, issuer)
 
         self.moved = ""
-        document = self._first(metadata.server_addresses(issuer), why_not_server)
+        document = self._first_usable(metadata.server_addresses(issuer), why_not_server)
         if document is None:
             return ServerMetadata(
                 issuer, problem=self.moved or _("It does not describe itself where it should.")
@@ -179,28 +185,28 @@ class _ServerDiscovery:
         registration, revocation = ["" if url and clients.why_no_address(url) else url for url in extra]
         return replace(server, registration_url=registration, revocation_url=revocation)
 
-    def _first(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
+    def _first_usable(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
         """Return the first of these documents that may be used."""
         for address in addresses:
-            reply = self._request(address, (200,))
+            reply = self._send_request(address, (200,))
             if reply is None:
                 continue
             try:
                 document = strict_json.require_json(reply)
             except ProtocolError as error:
-                self._note(address, error.message)
+                self._note_step(address, error.message)
                 continue
             if complaint := why_not(document):
-                self._note(address, complaint)
+                self._note_step(address, complaint)
                 continue
-            self._note(address, _("Found."))
+            self._note_step(address, _("Found."))
             return dict(document)
         return None
 
-    def _request(self, address: str, accept: tuple[int, ...]) -> Reply | None:
+    def _send_request(self, address: str, accept: tuple[int, ...]) -> Reply | None:
         seconds_left = self.ends - time.monotonic()
         if seconds_left <= 0:
-            self._note(
+            self._note_step(
                 address,
                 _("Not asked: looking for this took longer than {seconds} s.").format(seconds=f"{SECONDS:g}"),
             )
@@ -212,10 +218,10 @@ class _ServerDiscovery:
                 self.moved = _(
                     "It seems to have moved: {message} Ask the vendor to name the new address."
                 ).format(message=error.message)
-            self._note(address, error.message)
+            self._note_step(address, error.message)
             return None
 
-    def _note(self, address: str, message: str) -> None:
+    def _note_step(self, address: str, message: str) -> None:
         self.found.steps.append(Step(printable(address, 300), message))
 
 

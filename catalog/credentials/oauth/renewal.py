@@ -65,7 +65,7 @@ class CredentialTokens(TokenHolder[Grant]):
         grant = self.row
         scope = columns.get("granted_scope", grant.granted_scope)
         before = {"error": grant.error_code, "scope": grant.granted_scope}
-        after = {"error": "", "scope": scope, "server": _server(grant)}
+        after = {"error": "", "scope": scope, "server": _server_of(grant)}
         was_lost = grant.started_at is not None and self.renews_with_refresh_token
         if grant.error_code or was_lost:
             reason = "Its token was renewed."
@@ -80,7 +80,7 @@ class CredentialTokens(TokenHolder[Grant]):
             audit.record(None, "renew", grant.credential, before=before, after=after, why=reason)
 
     def record_failure(self, error: ProtocolError, columns: Mapping[str, Any]) -> None:
-        facts = {"code": error.code, "server": _server(self.row)}
+        facts = {"code": error.code, "server": _server_of(self.row)}
         verdict = "refuse" if "refused_at" in columns else "fail"
         audit.record(None, verdict, self.row.credential, after=facts, why=error.message)
 
@@ -113,7 +113,7 @@ class CredentialTokens(TokenHolder[Grant]):
         raise NeedsSignInError(message)
 
 
-def _server(grant: Grant) -> str:
+def _server_of(grant: Grant) -> str:
     return urlsplit(grant.token_url).netloc
 
 
@@ -170,7 +170,7 @@ def end_sign_in(grant: Grant, rows: QuerySet[Grant], code: str, message: str) ->
         )
         if ended:
             outbox.report_needed_sign_in(grant.credential_id)
-            facts = {"code": code, "server": _server(grant)}
+            facts = {"code": code, "server": _server_of(grant)}
             audit.record(None, "end sign-in", grant.credential, after=facts, why=message)
 
 

@@ -83,7 +83,7 @@ def why_not_resource(document: object, url: str) -> str:
     # A document about something else must not be used: RFC 9728 section 3.3.
     if not isinstance(document, dict):
         return _("It is no object.")
-    resource = _text(document, "resource")
+    resource = _text_in(document, "resource")
     if not resource:
         return _("It does not say which resource it is about.")
     is_same_place = origin(resource) == origin(url)
@@ -94,15 +94,15 @@ def why_not_resource(document: object, url: str) -> str:
 
 
 def issuers(document: Mapping[str, Any]) -> list[str]:
-    return _texts(document, "authorization_servers", MAX_SERVERS, MAX_URL_LENGTH)
+    return _texts_in(document, "authorization_servers", MAX_SERVERS, MAX_URL_LENGTH)
 
 
 def scopes(document: Mapping[str, Any]) -> list[str]:
-    return _texts(document, "scopes_supported", MAX_SCOPES, MAX_SCOPE_LENGTH)
+    return _texts_in(document, "scopes_supported", MAX_SCOPES, MAX_SCOPE_LENGTH)
 
 
 def name_of(document: Mapping[str, Any]) -> str:
-    return printable(_text(document, "resource_name"))
+    return printable(_text_in(document, "resource_name"))
 
 
 def why_not_server(document: object, issuer: str) -> str:
@@ -119,57 +119,57 @@ def why_not_server(document: object, issuer: str) -> str:
 
 
 def server_of(document: Mapping[str, Any], issuer: str) -> ServerMetadata:
-    ways = _texts(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
+    ways = _texts_in(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
     # In the order of the server, because some support later ones only partly. Last the key, which an
     # administrator must register, and no authentication.
     methods = sorted(
         [_METHODS[name] for name in ways if name in _METHODS],
         key=lambda way: _LESS_PREFERRED.index(way) if way in _LESS_PREFERRED else -1,
     )
-    token_url = _text(document, "token_endpoint")
+    token_url = _text_in(document, "token_endpoint")
     return ServerMetadata(
         issuer=issuer,
         token_url=token_url,
-        authorization_url=_text(document, "authorization_endpoint"),
+        authorization_url=_text_in(document, "authorization_endpoint"),
         scopes=scopes(document),
         client_authentication=methods[0] if methods else "",
         states_issuer=document.get("authorization_response_iss_parameter_supported") is True,
         registration_url=_address_at_same_origin(document, "registration_endpoint", issuer, token_url),
         revocation_url=_address_at_same_origin(document, "revocation_endpoint", token_url),
         takes_documents=document.get("client_id_metadata_document_supported") is True,
-        problem=_problem(document, methods),
+        problem=_find_problem(document, methods),
     )
 
 
 def _address_at_same_origin(document: Mapping[str, Any], member: str, *neighbours: str) -> str:
     # An address, if it has the origin of one of its neighbours, because secrets must not go to other servers.
-    address = _text(document, member)
+    address = _text_in(document, member)
     return address if address and origin(address) in map(origin, filter(None, neighbours)) else ""
 
 
-def _problem(document: Mapping[str, Any], ways: list[str]) -> str:
-    if not _text(document, "token_endpoint"):
+def _find_problem(document: Mapping[str, Any], ways: list[str]) -> str:
+    if not _text_in(document, "token_endpoint"):
         return _("It does not say where tokens come from.")
     if not ways:
         return _("It takes none of the ways in which Pegboard can prove who it is.")
-    signs_in = bool(_text(document, "authorization_endpoint"))
+    signs_in = bool(_text_in(document, "authorization_endpoint"))
     if signs_in and document.get("require_pushed_authorization_requests") is True:
         return _(
             "It takes only sign-ins that were pushed to it before (PAR, RFC 9126). Pegboard does not do "
             "that. Ask whether it can be set to take others from this client."
         )
-    if signs_in and "S256" not in _texts(document, "code_challenge_methods_supported", 20, 100):
+    if signs_in and "S256" not in _texts_in(document, "code_challenge_methods_supported", 20, 100):
         return _("It does not say that it protects sign-ins with PKCE (S256).")
     return ""
 
 
-def _text(document: Mapping[str, Any], member: str) -> str:
+def _text_in(document: Mapping[str, Any], member: str) -> str:
     value = document.get(member)
     is_fine = isinstance(value, str) and len(value) <= MAX_URL_LENGTH and value.isprintable()
     return value if is_fine and isinstance(value, str) else ""
 
 
-def _texts(document: Mapping[str, Any], member: str, max_count: int, longest: int) -> list[str]:
+def _texts_in(document: Mapping[str, Any], member: str, max_count: int, longest: int) -> list[str]:
     value = document.get(member)
     fine = [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
     return [text for text in fine if 0 < len(text) <= longest and text.isprintable()][:max_count]

@@ -213,15 +213,15 @@ class TokenHolder(ABC, Generic[TokenRow]):
         failpoint("token-claimed")
         began = time.monotonic()
         try:
-            tokens = self._request(lease, form, sent_secrets)
+            tokens = self._request_tokens(lease, form, sent_secrets)
         except ProtocolError as error:
             raise self._note_failure(lease, error) from None
         failpoint("token-received")
-        token = self._store(tokens, time.monotonic() - began)
+        token = self._store_tokens(tokens, time.monotonic() - began)
         failpoint("token-stored")
         return token
 
-    def _request(self, lease: uuid.UUID, form: Callable[[], Form], sent: list[Secret]) -> Tokens:
+    def _request_tokens(self, lease: uuid.UUID, form: Callable[[], Form], sent: list[Secret]) -> Tokens:
         # Sends the same refresh token once more when its reply was lost. Servers that rotate refresh tokens
         # accept the old one for some seconds or not at all (docs/decisions/0013-oauth.md).
         began = time.monotonic()
@@ -242,7 +242,7 @@ class TokenHolder(ABC, Generic[TokenRow]):
         # True if a lost reply may have contained a new refresh token.
         return self.renews_with_refresh_token and error.code in _LOST
 
-    def _store(self, tokens: Tokens, elapsed_seconds: float) -> Token | None:
+    def _store_tokens(self, tokens: Tokens, elapsed_seconds: float) -> Token | None:
         # The reply is the next generation before anything uses it. An unavailable database is retried,
         # because the server has forgotten the old refresh token.
         columns = self.token_columns(tokens, elapsed_seconds) | {"generation": self.row.generation + 1}
@@ -313,7 +313,7 @@ def acquire(read_holder: Callable[[], TokenHolder[Any]], *, refused_generation: 
         if token and (token.good_for is None or token.good_for > 0):
             return token
         holder.raise_if_over(refused_generation)
-        if renewed := _renew(holder, token):
+        if renewed := _renew_if_allowed(holder, token):
             return renewed
         if token:
             # It should be renewed and cannot be now. Try again soon.
@@ -332,7 +332,7 @@ def acquire(read_holder: Callable[[], TokenHolder[Any]], *, refused_generation: 
         time.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - spreads those who wait
 
 
-def _renew(holder: TokenHolder[Any], token: Token | None) -> Token | None:
+def _renew_if_allowed(holder: TokenHolder[Any], token: Token | None) -> Token | None:
     # One renewal, if the row allows it. While a `token` is valid, only the end of a sign-in is an error.
     if not holder.may_renew():
         return None

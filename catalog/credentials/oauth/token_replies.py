@@ -86,7 +86,7 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
     """
     host = urlsplit(reply.url).netloc
     if not is_success(reply):
-        raise _refusal(reply, host, sent)
+        raise _refusal_error(reply, host, sent)
     token_reply = read_token_reply(reply)
     members = token_reply.members
     if members.get("error") not in (None, ""):
@@ -94,18 +94,18 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
     # RFC 6749 section 7.1: a client must not use a token of an unknown type.
     kind = members.get("token_type")
     if kind is None:
-        raise _odd("TOKEN_TYPE", host, "does not say of which type the token is")
+        raise _odd_reply_error("TOKEN_TYPE", host, "does not say of which type the token is")
     if not isinstance(kind, str) or kind.strip().lower() != "bearer":
         type_text = printable(kind, 40) if isinstance(kind, str) else kind_of(kind)
-        raise _odd(
+        raise _odd_reply_error(
             "TOKEN_TYPE", host, f"sent a token of the type “{type_text}”, where only Bearer can be used"
         )
     name = "access_token"
     value = members.get(name)
     if value is None:
-        raise _odd("TOKEN_MISSING", host, f"sent a reply without “{name}”")
+        raise _odd_reply_error("TOKEN_MISSING", host, f"sent a reply without “{name}”")
     if not _is_token(value):
-        raise _odd("TOKEN_TEXT", host, f"sent a “{name}” that cannot be one")
+        raise _odd_reply_error("TOKEN_TEXT", host, f"sent a “{name}” that cannot be one")
     access = Secret(str(value))
     notes = [*token_reply.notes]
     stated_refresh = members.get("refresh_token")
@@ -116,13 +116,13 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
         refresh = None
     else:
         refresh = Secret(str(stated_refresh))
-    seconds = _seconds(members, notes)
-    scope = _scope(members, notes)
+    seconds = _read_lifetime(members, notes)
+    scope = _read_scope(members, notes)
     note = f"{host} {', '.join(notes)}."[:MAX_NOTE_LENGTH] if notes else ""
     return Tokens(access=access, refresh=refresh, seconds=seconds, scope=scope, note=note)
 
 
-def _refusal(reply: Reply, host: str, sent: Collection[Secret]) -> ProtocolError:
+def _refusal_error(reply: Reply, host: str, sent: Collection[Secret]) -> ProtocolError:
     try:
         members = read_token_reply(reply).members
     except ProtocolViolationError:
@@ -137,7 +137,7 @@ def _refusal(reply: Reply, host: str, sent: Collection[Secret]) -> ProtocolError
 def _error_of(document: Mapping[str, Any], host: str, sent: Collection[Secret]) -> ProtocolError:
     error = document["error"]
     if not isinstance(error, str) or not error:
-        return _odd("TOKEN_SHAPE", host, "sent an error that is no text")
+        return _odd_reply_error("TOKEN_SHAPE", host, "sent an error that is no text")
     words = document.get("error_description")
     description = words if isinstance(words, str) else ""
     return in_words(host, struck_out(error, sent), struck_out(description, sent))
@@ -158,7 +158,7 @@ def _is_token(value: object) -> bool:
     return isinstance(value, str) and bool(_TOKEN.fullmatch(value)) and len(value) <= MAX_TOKEN_LENGTH
 
 
-def _seconds(members: Mapping[str, Any], notes: list[str]) -> int | None:
+def _read_lifetime(members: Mapping[str, Any], notes: list[str]) -> int | None:
     """Return the whole seconds that the token lives; None where the server states no readable number.
 
     RFC 6749 section 5.1 only recommends the member, so an odd one is a note and no reason to refuse.
@@ -183,7 +183,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
-def _scope(members: Mapping[str, Any], notes: list[str]) -> str | None:
+def _read_scope(members: Mapping[str, Any], notes: list[str]) -> str | None:
     value = members.get("scope")
     if value is None:
         return None
@@ -227,7 +227,7 @@ def scope_names(scopes: Sequence[str]) -> str:
     return f"{names} and {len(scopes) - 2} more" if len(scopes) > 2 else names
 
 
-def _odd(code: str, host: str, description: str) -> ProtocolViolationError:
+def _odd_reply_error(code: str, host: str, description: str) -> ProtocolViolationError:
     return ProtocolViolationError(code, f"{host} {description}.")
 
 

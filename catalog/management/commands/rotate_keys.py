@@ -26,20 +26,20 @@ class Command(BaseCommand):
     def handle(self, *args: Any, forget: str | None, **options: Any) -> None:
         try:
             if forget:
-                self.stdout.write(f"{_secrets(rotation.forget(forget))} forgotten.")
+                self.stdout.write(f"{_format_count(rotation.forget(forget))} forgotten.")
             ring = encryption.keyring()
             progress = rotation.rotate(self.show)
         except (KeyringError, DomainError) as exc:
             raise CommandError(str(exc)) from exc
-        self.stdout.write(f"{_secrets(progress.encrypted)} encrypted again under “{ring.first}”.")
+        self.stdout.write(f"{_format_count(progress.encrypted)} encrypted again under “{ring.first}”.")
         counts = encryption.secrets_by_key()
         for key_id in {**ring.keys, **counts}:
             self.stdout.write(
-                f"  {key_id}: {_secrets(counts.get(key_id, 0))}. {_advice(key_id, ring, counts)}"
+                f"  {key_id}: {_format_count(counts.get(key_id, 0))}. {_advise(key_id, ring, counts)}"
             )
         if progress.undecryptable:
             raise CommandError(
-                f"{_secrets(progress.undecryptable)} cannot be decrypted, although the key is there: "
+                f"{_format_count(progress.undecryptable)} cannot be decrypted, although the key is there: "
                 "they are damaged. The log names the rows. Enter these secrets again."
             )
         if remaining_keys := [key_id for key_id in counts if key_id != ring.first]:
@@ -52,11 +52,11 @@ class Command(BaseCommand):
         self.stdout.write(f"  {progress.encrypted:,} so far")
 
 
-def _secrets(count: int) -> str:
+def _format_count(count: int) -> str:
     return f"{count:,} secret{'' if count == 1 else 's'}"
 
 
-def _advice(key_id: str, ring: Keyring, counts: dict[str, int]) -> str:
+def _advise(key_id: str, ring: Keyring, counts: dict[str, int]) -> str:
     if key_id == ring.first:
         return "New ones are encrypted under this key."
     if key_id not in ring.keys:

@@ -28,8 +28,13 @@ def try_listed_values(side: Side, old: Level, new: Level, place: Place) -> list[
         return [member_change(side, path, "widened" if is_input else "narrowed", before, after)]
     misfits = [value for value, is_fit in zip(values, fits, strict=True) if not is_fit]
     if is_input:
-        return [member_change("inputs", (*path, _name(value)), "narrowed", value, None) for value in misfits]
-    return [member_change("outputs", (*path, _name(value)), "widened", None, value) for value in misfits]
+        return [
+            member_change("inputs", (*path, _name_of_value(value)), "narrowed", value, None)
+            for value in misfits
+        ]
+    return [
+        member_change("outputs", (*path, _name_of_value(value)), "widened", None, value) for value in misfits
+    ]
 
 
 def enum_changes(side: Side, old: Level, new: Level, place: Place) -> Iterator[Change]:
@@ -42,11 +47,11 @@ def enum_changes(side: Side, old: Level, new: Level, place: Place) -> Iterator[C
     old_values, new_values = ({value_key(value): value for value in listed} for listed in (before, after))
     for key, value in new_values.items():
         if key not in old_values:
-            yield member_change(side, (*path, _name(value)), "widened", None, value)
+            yield member_change(side, (*path, _name_of_value(value)), "widened", None, value)
     for key, value in old_values.items():
         if key not in new_values:
-            yield member_change(side, (*path, _name(value)), "narrowed", value, None)
+            yield member_change(side, (*path, _name_of_value(value)), "narrowed", value, None)
 
 
-def _name(value: Any) -> str:
+def _name_of_value(value: Any) -> str:
     return value if isinstance(value, str) else value_key(value).decode()

@@ -158,7 +158,7 @@ class _Subject(NamedTuple):
         parts = list(pointers.split(f"/{path}"))
         side = _TOGETHER.get(parts[0], parts[0])
         if parts[0] in _TOGETHER:
-            inside, remaining_parts = _place(parts[1:])
+            inside, remaining_parts = _split_place(parts[1:])
             if inside:
                 subject = Wording(_MEMBER_OF_OBJECT[side], {"member": quote_value(inside)})
             else:
@@ -166,7 +166,7 @@ class _Subject(NamedTuple):
         elif len(parts) == 1:
             return cls(side, None, "", None)
         elif parts[2:3] == ["schema"]:
-            inside, remaining_parts = _place(parts[3:])
+            inside, remaining_parts = _split_place(parts[3:])
             remaining_parts = remaining_parts or ([] if kind in ("added", "removed") else ["schema"])
             if inside:
                 names = {"member": quote_value(inside), "name": quote_value(parts[1])}
@@ -215,7 +215,7 @@ def wording_of(path: str, kind: str, effect: str, before: object, after: object)
     return Wording(words, {"what": subject.what, "before": quote_value(before), "after": quote_value(after)})
 
 
-def _place(parts: list[str]) -> tuple[str, list[str]]:
+def _split_place(parts: list[str]) -> tuple[str, list[str]]:
     # Splits a path into its place in a schema, as in `lines[].price`, and the parts behind that.
     place, remaining = "", list(parts)
     while remaining and remaining[0] in _INTO:

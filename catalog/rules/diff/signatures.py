@@ -54,9 +54,9 @@ def compare(old: Signature, new: Signature) -> SignatureDifference:
 
 def _compare(old: Signature, new: Signature) -> SignatureDifference:
     changes = (
-        *_tool(old, new),
-        *_side("inputs", old.inputs, new.inputs, old.schema_rest, new.schema_rest),
-        *_side("outputs", old.outputs, new.outputs, old.outputs_rest, new.outputs_rest),
+        *_changes_of_tool(old, new),
+        *_changes_of_side("inputs", old.inputs, new.inputs, old.schema_rest, new.schema_rest),
+        *_changes_of_side("outputs", old.outputs, new.outputs, old.outputs_rest, new.outputs_rest),
     )
     return SignatureDifference(worst(change.class_ for change in changes), changes)
 
@@ -71,7 +71,7 @@ def stricter(one: Annotations, other: Annotations) -> Annotations:
     return Annotations(**{name: max(both, key=_RISKS[name].index) for name, both in claims.items()})
 
 
-def _tool(old: Signature, new: Signature) -> Iterator[Change]:
+def _changes_of_tool(old: Signature, new: Signature) -> Iterator[Change]:
     members: dict[str, tuple[Kind, Effect]] = {
         "name": ("renamed", "breaks_callers"),
         "kind": ("retyped", "breaks_callers"),
@@ -111,7 +111,7 @@ def _requirement_change(before: set[Any], after: set[Any]) -> tuple[Kind, Effect
     return ("widened", "compatible") if before != after else ("reordered", "cosmetic")
 
 
-def _side(
+def _changes_of_side(
     side: Side,
     old: tuple[Parameter, ...],
     new: tuple[Parameter, ...],
@@ -128,7 +128,7 @@ def _side(
         # One is an object taken apart into its members, the other is one value.
         changes = comparer.compare_roots(path)
     else:
-        changes = list(_parameters(side, old, new, comparer))
+        changes = list(_changes_of_parameters(side, old, new, comparer))
         if not _is_whole(new):
             names = [[parameter.name for parameter in parameters] for parameters in (old, new)]
             changes += comparer.compare_rests(path, *names)
@@ -155,14 +155,14 @@ def _same_default(old: Parameter, new: Parameter) -> bool:
     return is_equal(old.default, new.default)
 
 
-def _parameters(
+def _changes_of_parameters(
     side: Side, old: tuple[Parameter, ...], new: tuple[Parameter, ...], comparer: Comparer
 ) -> Iterator[Change]:
     before = {parameter.id: parameter for parameter in old}
     after = {parameter.id: parameter for parameter in new}
     for parameter in after.values():
         if parameter.id in before:
-            yield from _parameter(side, before[parameter.id], parameter, comparer)
+            yield from _changes_of_parameter(side, before[parameter.id], parameter, comparer)
         else:
             path, document = [side, parameter.name], msgspec.to_builtins(parameter)
             if side == "inputs" and parameter.required:
@@ -176,7 +176,7 @@ def _parameters(
         yield member_change(side, [side], "reordered", [p.name for p in old], [p.name for p in new])
 
 
-def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -> Iterator[Change]:
+def _changes_of_parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -> Iterator[Change]:
     path = (side, new.name)
     changes = list(_text_changes(side, path, old, new))
     if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):

@@ -112,7 +112,7 @@ class _Match:
         changes: list[Change] = []
         for branch in list(self.needed):
             for offer in (*self.offered, *self.all_offered):
-                inner_changes = self._compare(branch, offer)
+                inner_changes = self._compare_branches(branch, offer)
                 # That a member of any kind may have been sent before counts here.
                 if all(inner.effect in SAFE and inner.kind != "added" for inner in inner_changes):
                     self._remove_offer(offer)
@@ -130,7 +130,7 @@ class _Match:
             similar = max(self.offered, key=lambda offer: self._likeness(branch, offer), default=None)
             if similar is not None and self._likeness(branch, similar):
                 self._remove_offer(similar)
-                changes += self._compare(branch, similar)
+                changes += self._compare_branches(branch, similar)
             elif self.is_input:
                 changes.append(member_change("inputs", path, "narrowed", branch, None))
             else:
@@ -144,7 +144,7 @@ class _Match:
     def _remove_offer(self, offer: AnySchema) -> None:
         self.offered = [offer_left for offer_left in self.offered if offer_left is not offer]
 
-    def _compare(self, branch: AnySchema, offer: AnySchema) -> list[Change]:
+    def _compare_branches(self, branch: AnySchema, offer: AnySchema) -> list[Change]:
         old, new = (branch, offer) if self.is_input else (offer, branch)
         number = next((n for n, candidate in enumerate(self.all_offered) if candidate is offer), 0)
         return self.comparer.compare(old, new, self.place.to(str(number)))

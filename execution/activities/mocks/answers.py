@@ -69,7 +69,7 @@ def read_mock(config: Mapping[str, Any]) -> Mock:
     except msgspec.ValidationError as error:
         place = _PLACE.match(str(error))
         message, path = (place[1], place[2]) if place else (str(error), "")
-        raise _invalid(
+        raise _invalid_error(
             {re.sub(r"\[(\d+)\]", r".\1", path) or "config": message.replace("`", "") + "."}
         ) from None
     numbered = enumerate(mock.situations)
@@ -78,7 +78,7 @@ def read_mock(config: Mapping[str, Any]) -> Mock:
         for n, situation in numbered
         for name, reason in situation.faults().items()
     }:
-        raise _invalid(faults)
+        raise _invalid_error(faults)
     return mock
 
 
@@ -90,11 +90,11 @@ def check(config: Mapping[str, Any], signature: Signature | None) -> dict[str, A
     stored: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(mock))
     if len(canonical(stored)) > MAX_CONFIG_BYTES:
         message = Wording(_("A mock takes up to {size} kB."), {"size": MAX_CONFIG_BYTES // 1024})
-        raise _invalid({"config": message})
+        raise _invalid_error({"config": message})
     if signature is None:
         return stored
     if faults := dict(misfits(mock, signature)):
-        raise _invalid(faults)
+        raise _invalid_error(faults)
     if not any(not example.arguments for example in mock.examples):
         for number in range(TRIED):
             try:
@@ -197,7 +197,7 @@ def _mock_reply(outcome: Outcome, reason: str, seconds: float) -> MockReply:
     return MockReply(replace(outcome, notes=[*outcome.notes, note]), reason, seconds)
 
 
-def _invalid(faults: Mapping[str, str]) -> DomainError:
+def _invalid_error(faults: Mapping[str, str]) -> DomainError:
     return DomainError("invalid_mock", Wording(_("The mock cannot be kept as it is.")), fields=dict(faults))
 
 

@@ -44,7 +44,7 @@ def outbound_settings(limits: DoctorLimits) -> Iterator[Trouble]:
     "authorities", "the certificate authorities of the installation are valid", after=("outbound_settings",)
 )
 def authorities(limits: DoctorLimits) -> Iterator[Trouble]:
-    for problem in _ending(read_certificates(settings.CA_FILE)):
+    for problem in _expiring_certificates(read_certificates(settings.CA_FILE)):
         yield Trouble(
             f"In PEGBOARD_CA_FILE {problem}",
             "After its end, servers whose certificates it has signed cannot be reached.",
@@ -59,7 +59,7 @@ def authorities(limits: DoctorLimits) -> Iterator[Trouble]:
 )
 def endpoint_authorities(limits: DoctorLimits) -> Iterator[Trouble]:
     for endpoint in Endpoint.objects.live().exclude(authorities="").select_related("vendor"):
-        for problem in _ending(parse_certificates(endpoint.authorities)):
+        for problem in _expiring_certificates(parse_certificates(endpoint.authorities)):
             yield Trouble(
                 f"Of the authorities of “{endpoint}” of {endpoint.vendor} {problem}",
                 "The endpoint cannot be reached after its end.",
@@ -168,7 +168,7 @@ def mail_server(limits: DoctorLimits) -> Iterator[Trouble]:
         )
 
 
-def _ending(certificates: Sequence[x509.Certificate]) -> Iterator[str]:
+def _expiring_certificates(certificates: Sequence[x509.Certificate]) -> Iterator[str]:
     now = timezone.now()
     for certificate in certificates:
         ends = certificate.not_valid_after_utc

@@ -31,7 +31,7 @@ NEARLY_FULL = 0.9
 @check("database", "the database answers")
 def database(limits: DoctorLimits) -> Iterator[Trouble]:
     try:
-        _value("SELECT 1")
+        _query_value("SELECT 1")
     except DatabaseError as exc:
         connection.close()
         yield Trouble(
@@ -132,12 +132,12 @@ def indexes(limits: DoctorLimits) -> Iterator[Trouble]:
 
 @check("database_clock", "the database's clock and ours agree", after=("database",))
 def database_clock(limits: DoctorLimits) -> Iterator[Trouble]:
-    yield from _skew("database", _value("SELECT extract(epoch FROM clock_timestamp())"), limits)
+    yield from _clock_skew("database", _query_value("SELECT extract(epoch FROM clock_timestamp())"), limits)
 
 
 @check("statement_timeout", "the database ends what takes too long", after=("database",))
 def statement_timeout(limits: DoctorLimits) -> Iterator[Trouble]:
-    if _value("SELECT current_setting('statement_timeout')") == "0":
+    if _query_value("SELECT current_setting('statement_timeout')") == "0":
         yield Trouble(
             "No time limit holds for statements on our connections.",
             "One slow question can keep every page waiting.",
@@ -165,8 +165,8 @@ def pooler_mode(limits: DoctorLimits) -> Iterator[Trouble | Fact]:
 
 @check("connections", "the database has connections to spare", after=("database",))
 def connections(limits: DoctorLimits) -> Iterator[Trouble]:
-    used = _value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
-    limit = _value("SELECT current_setting('max_connections')::int")
+    used = _query_value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+    limit = _query_value("SELECT current_setting('max_connections')::int")
     if used > limit * NEARLY_FULL:
         yield Trouble(
             f"{used} of {limit} connections to the database are in use.",
@@ -183,7 +183,7 @@ def connections(limits: DoctorLimits) -> Iterator[Trouble]:
 )
 def audit_role(limits: DoctorLimits) -> Iterator[Trouble]:
     may = "has_table_privilege(current_user, 'people_auditentry', '%s')"
-    if _value(f"SELECT {may % 'UPDATE'} OR {may % 'DELETE'} OR {may % 'TRUNCATE'}"):
+    if _query_value(f"SELECT {may % 'UPDATE'} OR {may % 'DELETE'} OR {may % 'TRUNCATE'}"):
         yield Trouble(
             "The role that Pegboard signs in with may change the audit trail.",
             "An attacker in a process of Pegboard could then hide what they did.",
@@ -266,10 +266,10 @@ def broker_memory(limits: DoctorLimits) -> Iterator[Trouble]:
 @check("broker_clock", "the broker's clock and ours agree", after=("broker", "database_clock"))
 def broker_clock(limits: DoctorLimits) -> Iterator[Trouble]:
     seconds, micros = redis_client.client().time()
-    yield from _skew("broker", seconds + micros / 1_000_000, limits)
+    yield from _clock_skew("broker", seconds + micros / 1_000_000, limits)
 
 
-def _skew(server: str, server_timestamp: float, limits: DoctorLimits) -> Iterator[Trouble]:
+def _clock_skew(server: str, server_timestamp: float, limits: DoctorLimits) -> Iterator[Trouble]:
     ahead = float(server_timestamp) - time.time()
     if abs(ahead) > limits.skew_seconds:
         how = "ahead of" if ahead > 0 else "behind"
@@ -281,7 +281,7 @@ def _skew(server: str, server_timestamp: float, limits: DoctorLimits) -> Iterato
         )
 
 
-def _value(sql: str) -> Any:
+def _query_value(sql: str) -> Any:
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return cursor.fetchone()[0]

@@ -80,7 +80,7 @@ def scheduler(limits: DoctorLimits) -> Iterator[Trouble]:
     late = Endpoint.objects.due().filter(next_due_at__lt=Now() - OVERDUE).exclude(runs__status__in=ACTIVE)
     if count := late.count():
         yield Trouble(
-            f"{_things(count, 'endpoint')} should have been read by now, and no worker started that.",
+            f"{_count_things(count, 'endpoint')} should have been read by now, and no worker started that.",
             "Nothing is read by itself, and what died is not taken up.",
             "The scheduler and the workers do this: see whether they run, and what their logs say.",
         )
@@ -93,7 +93,7 @@ def orphans(limits: DoctorLimits) -> Iterator[Trouble]:
     if ids := list(rows.values_list("pk", flat=True)[:5]):
         which = ", ".join(f"run {pk}" for pk in ids)
         yield Trouble(
-            f"{_things(rows.count(), 'enumeration run')} lost its worker: {which}.",
+            f"{_count_things(rows.count(), 'enumeration run')} lost its worker: {which}.",
             "Its endpoint is not read meanwhile.",
             "The scheduler takes it up within seconds: see whether one runs.",
         )
@@ -106,11 +106,11 @@ def queue(limits: DoctorLimits) -> Iterator[Trouble]:
     # Slow runs wait for each other.
     if count := waiting.exclude(slow_vendors.IS_SLOW).count():
         yield Trouble(
-            f"{_things(count, 'enumeration run')} has waited for more than five minutes.",
+            f"{_count_things(count, 'enumeration run')} has waited for more than five minutes.",
             "There are not enough workers, or they hang.",
             "Start more workers, or see in the log what the ones there are do.",
         )
-    if late := _late("slow_runs"):
+    if late := _late_work("slow_runs"):
         yield Trouble(
             f"The oldest enumeration run of a slow vendor has waited for {late.waited}.",
             "Vendors that are slow are not read.",
@@ -120,7 +120,7 @@ def queue(limits: DoctorLimits) -> Iterator[Trouble]:
 
 @check("calls", "calls of tools start soon", after=(*READY, "worker"))
 def calls(limits: DoctorLimits) -> Iterator[Trouble]:
-    if late := _late("calls"):
+    if late := _late_work("calls"):
         yield Trouble(
             f"The oldest call has waited for a worker for {late.seconds:.0f} seconds.",
             "Runtimes wait for their results, and new calls are refused (429 calls_wait).",
@@ -130,7 +130,7 @@ def calls(limits: DoctorLimits) -> Iterator[Trouble]:
 
 @check("grants", "vendors are asked whether users have authorized", after=(*READY, "worker"))
 def grants(limits: DoctorLimits) -> Iterator[Trouble]:
-    if late := _late("grants"):
+    if late := _late_work("grants"):
         yield Trouble(
             f"A vendor should have been asked {late.waited} ago whether a user has authorized a call.",
             "Calls that wait for an authorization do not continue.",
@@ -140,7 +140,7 @@ def grants(limits: DoctorLimits) -> Iterator[Trouble]:
 
 @check("index", "search knows every tool", after=READY)
 def index(limits: DoctorLimits) -> Iterator[Trouble]:
-    if late := _late("index"):
+    if late := _late_work("index"):
         yield Trouble(
             f"The search index has waited for {late.waited} to read what changed.",
             "Searches find tools as they were, or not at all.",
@@ -172,7 +172,8 @@ def inspection(limits: DoctorLimits) -> Iterator[Trouble]:
     runs = Run.objects.filter(brought, status=RunStatus.SUCCEEDED, inspected=0)
     if count := runs.filter(finished_at__lt=Now() - STUCK).count():
         yield Trouble(
-            f"{_things(count, 'enumeration run')} ended ten minutes ago, and its tools are not inspected.",
+            f"{_count_things(count, 'enumeration run')} ended ten minutes ago, "
+            "and its tools are not inspected.",
             "Text that hides something is not found.",
             "A worker does this once a minute: see in its log why it does not.",
         )
@@ -217,11 +218,11 @@ def ending_keys(limits: DoctorLimits) -> Iterator[Trouble]:
 def notices(limits: DoctorLimits) -> Iterator[Trouble]:
     if count := Notice.objects.filter(settled_at=None, due_at__lt=Now() - STUCK).count():
         yield Trouble(
-            f"{_things(count, 'notice')} should have gone out ten minutes ago.",
+            f"{_count_things(count, 'notice')} should have gone out ten minutes ago.",
             "No one is told of what happens.",
             "The scheduler does this every five seconds: see whether one runs.",
         )
-    elif late := _late("notifications"):
+    elif late := _late_work("notifications"):
         yield Trouble(
             f"A mail or a webhook has waited to be sent for {late.waited}.",
             "Its receiver is not notified.",
@@ -274,10 +275,10 @@ def data(limits: DoctorLimits) -> Iterator[Trouble]:
         yield Trouble(summary, "Pages and exports may show what is not so.", breach.claim.mend)
 
 
-def _late(name: str) -> waiting_work.LateWork | None:
+def _late_work(name: str) -> waiting_work.LateWork | None:
     late = waiting_work.find_late(waiting_work.oldest_seconds())
     return next((work for work in late if work.kind.name == name), None)
 
 
-def _things(count: int, name: str) -> str:
+def _count_things(count: int, name: str) -> str:
     return f"1 {name}" if count == 1 else f"{count:,} {name}s"

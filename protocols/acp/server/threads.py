@@ -30,7 +30,7 @@ def create_thread(release: AcpRelease, body: Mapping[str, Any]) -> dict[str, Any
     if key and if_exists != "do_nothing" and release.has_thread(key):
         message = "A thread with this id exists. Send “if_exists”: “do_nothing” to continue it."
         raise DomainError("key_taken", message, status=409)
-    return _document(release.begin_thread(key, metadata))
+    return _thread_document(release.begin_thread(key, metadata))
 
 
 def search_threads(release: AcpRelease, body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -45,12 +45,12 @@ def search_threads(release: AcpRelease, body: Mapping[str, Any]) -> list[dict[st
     if status is not None and status not in wire.THREAD_STATUSES:
         raise DomainError("invalid", f"“status” is one of: {', '.join(wire.THREAD_STATUSES)}.")
     threads = release.find_threads(metadata=metadata, status=status, offset=offset, limit=limit)
-    return [_document(thread) for thread in threads]
+    return [_thread_document(thread) for thread in threads]
 
 
 def read_thread(release: AcpRelease, key: UUID) -> dict[str, Any]:
     thread, state = release.read_thread(key)
-    return {**_document(thread), **_present_members(state)}
+    return {**_thread_document(thread), **_present_members(state)}
 
 
 def history(release: AcpRelease, key: UUID, query: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ def history(release: AcpRelease, key: UUID, query: Mapping[str, Any]) -> list[di
     ]
 
 
-def _document(thread: ServedThread) -> dict[str, Any]:
+def _thread_document(thread: ServedThread) -> dict[str, Any]:
     return {
         "thread_id": str(thread.thread_id),
         "created_at": thread.created_at.isoformat(),

@@ -24,7 +24,7 @@ def discover(release: McpRelease) -> dict[str, Any]:
     return {
         "supportedVersions": list(MODERN),
         "capabilities": CAPABILITIES_WITH_NEWS,
-        **_instructions(release),
+        **_write_instructions(release),
     }
 
 
@@ -33,11 +33,11 @@ def initialize(release: McpRelease, version: str) -> dict[str, Any]:
         "protocolVersion": version,
         "capabilities": CAPABILITIES,
         "serverInfo": server_info(release),
-        **_instructions(release),
+        **_write_instructions(release),
     }
 
 
-def _instructions(release: McpRelease) -> dict[str, Any]:
+def _write_instructions(release: McpRelease) -> dict[str, Any]:
     sentences = [release.description] if release.description else []
     if procedures := release.procedures():
         titles = ", ".join(f"{procedure.slug} ({procedure.title})" for procedure in procedures)

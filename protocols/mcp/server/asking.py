@@ -98,7 +98,7 @@ def store_response(release: McpRelease, number: Number | None, response: object)
 def cancel(release: McpRelease, mark: str) -> None:
     """End the streams with questions of a call with this mark, in all processes."""
     with suppress(StoreError):
-        release.store(TOPIC).write(_cancellation(mark), "1", RESPONSE_SECONDS)
+        release.store(TOPIC).write(_cancellation_name(mark), "1", RESPONSE_SECONDS)
 
 
 def _collect_responses(
@@ -116,7 +116,7 @@ def _collect_responses(
                 store.extend(number, seconds)
             yield event(wire.request(number, request["method"], request["params"]))
             while True:
-                encoded, is_cancelled = store.read(number, _cancellation(mark))
+                encoded, is_cancelled = store.read(number, _cancellation_name(mark))
                 if is_cancelled:
                     raise _CancelledError
                 if encoded:
@@ -134,5 +134,5 @@ def _collect_responses(
     return responses
 
 
-def _cancellation(mark: str) -> str:
+def _cancellation_name(mark: str) -> str:
     return f"cancelled:{mark}"

@@ -98,8 +98,8 @@ def is_modern(request: ServerRequest, document: object) -> bool:
     version = request.headers.get(VERSION_HEADER)
     if version is not None and version not in HANDSHAKE:
         # An unknown version as well: the modern error lists the supported ones.
-        return version in MODERN or _meta(document) is not None
-    return version is None and PROTOCOL_VERSION in (_meta(document) or {})
+        return version in MODERN or _meta_of(document) is not None
+    return version is None and PROTOCOL_VERSION in (_meta_of(document) or {})
 
 
 def accepts_only_events(request: ServerRequest) -> bool:
@@ -129,7 +129,7 @@ def client_of_request(request: ServerRequest, message: Message) -> Client:
         raise unsupported_version(version, MODERN)
     if not isinstance(capabilities, dict):
         raise RefusedRequestError(INVALID_PARAMS, f"“{needed[1]}” is no object.")
-    return _client(version, capabilities)
+    return _build_client(version, capabilities)
 
 
 def client_in_session(request: ServerRequest) -> Client:
@@ -151,7 +151,7 @@ def client_of_handshake(params: Mapping[str, Any]) -> Client:
     version, capabilities = params.get("protocolVersion"), params.get("capabilities")
     if not isinstance(version, str):
         raise RefusedRequestError(INVALID_PARAMS, "“protocolVersion” is missing.")
-    client = _client(
+    client = _build_client(
         version if version in HANDSHAKE else HANDSHAKE[0],
         capabilities if isinstance(capabilities, dict) else {},
     )
@@ -178,13 +178,13 @@ def unsupported_version(version: object, supported: Sequence[str]) -> RefusedReq
     return RefusedRequestError(UNSUPPORTED_VERSION, "This version of MCP is not known here.", data)
 
 
-def _client(version: str, capabilities: Mapping[str, Any]) -> Client:
+def _build_client(version: str, capabilities: Mapping[str, Any]) -> Client:
     since = {FORM_KIND: FORMS_SINCE, URL_KIND: VISITS_SINCE}
     kinds = [kind for kind in wire.kinds_of(capabilities) if version >= since.get(kind, "")]
     return Client(version=version, kinds=tuple(kinds))
 
 
-def _meta(document: object) -> Mapping[str, Any] | None:
+def _meta_of(document: object) -> Mapping[str, Any] | None:
     params = document.get("params") if isinstance(document, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     return meta if isinstance(meta, dict) else None

@@ -36,7 +36,7 @@ def list_prompts(
         ]
         entry = _entry_of_procedure(procedure, release)
         prompts.append({**entry, **({"arguments": arguments} if arguments else {})})
-    for item in _items(release, "prompt"):
+    for item in _items_of_kind(release, "prompt"):
         arguments = [
             {
                 "name": argument.name,
@@ -46,7 +46,7 @@ def list_prompts(
             }
             for argument in item.arguments
         ]
-        prompts.append({**_entry(item), **({"arguments": arguments} if arguments else {})})
+        prompts.append({**_entry_of_item(item), **({"arguments": arguments} if arguments else {})})
     return {"prompts": prompts}
 
 
@@ -58,7 +58,7 @@ def _entry_of_procedure(procedure: ServedProcedure, release: McpRelease) -> dict
     }
 
 
-def _entry(item: ContextItem) -> dict[str, Any]:
+def _entry_of_item(item: ContextItem) -> dict[str, Any]:
     return {
         "name": item.name,
         **({"title": item.title} if item.title != item.name else {}),
@@ -76,7 +76,7 @@ def get_prompt(
     if values is not None and not isinstance(values, dict) and (values or procedure is None):
         raise RefusedRequestError(INVALID_PARAMS, "“arguments” is no object.")
     if procedure is None:
-        item = next((item for item in _items(release, "prompt") if item.name == name), None)
+        item = next((item for item in _items_of_kind(release, "prompt") if item.name == name), None)
         if item is None:
             message = "There is no such prompt. “prompts/list” has the names of all prompts."
             raise RefusedRequestError(INVALID_PARAMS, message)
@@ -105,7 +105,7 @@ def list_resources(
         {"uri": uri, **_entry_of_procedure(procedure, release), "mimeType": MARKDOWN}
         for uri, procedure in _procedures_by_uri(release).items()
     ]
-    items = [{"uri": item.vendor_id, **_entry(item)} for item in _items(release, "resource")]
+    items = [{"uri": item.vendor_id, **_entry_of_item(item)} for item in _items_of_kind(release, "resource")]
     return {"resources": procedures + items}
 
 
@@ -113,8 +113,8 @@ def list_templates(
     request: ServerRequest, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params, "entries")
-    items = _items(release, "resource_template")
-    return {"resourceTemplates": [{"uriTemplate": item.vendor_id, **_entry(item)} for item in items]}
+    items = _items_of_kind(release, "resource_template")
+    return {"resourceTemplates": [{"uriTemplate": item.vendor_id, **_entry_of_item(item)} for item in items]}
 
 
 def read_resource(
@@ -147,7 +147,7 @@ def _procedures_by_uri(release: McpRelease) -> dict[str, ServedProcedure]:
     return {f"procedure://{release.slug}/{procedure.slug}": procedure for procedure in release.procedures()}
 
 
-def _items(release: McpRelease, kind: ContextKind) -> list[ContextItem]:
+def _items_of_kind(release: McpRelease, kind: ContextKind) -> list[ContextItem]:
     return [item for item in release.context_items() if item.kind == kind]
 
 

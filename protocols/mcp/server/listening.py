@@ -49,16 +49,16 @@ def listen(release: McpRelease, message: Message, number: Number) -> ServerReply
             honoured: dict[str, Any] = dict.fromkeys(lists, True)
             if updates.addresses:
                 honoured[RESOURCES] = updates.addresses
-            yield _notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
+            yield _encode_notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
             last_release, ends, pinged = release.number, time.monotonic() + STREAM_SECONDS, time.monotonic()
             while honoured and (now := time.monotonic()) < ends:
                 current_release = release.current_number()
                 if current_release not in (last_release, None):
                     last_release = current_release
                     for name in lists:
-                        yield _notification(LIST_CHANGES[name], {"_meta": meta})
+                        yield _encode_notification(LIST_CHANGES[name], {"_meta": meta})
                 for uri in updates.take():
-                    yield _notification(UPDATED, {"uri": uri, "_meta": meta})
+                    yield _encode_notification(UPDATED, {"uri": uri, "_meta": meta})
                 if now - pinged > PING_EVERY:
                     pinged = now
                     yield PING
@@ -71,5 +71,5 @@ def listen(release: McpRelease, message: Message, number: Number) -> ServerReply
     return stream_reply(generate_events(), leave)
 
 
-def _notification(method: str, params: Mapping[str, Any]) -> bytes:
+def _encode_notification(method: str, params: Mapping[str, Any]) -> bytes:
     return event(wire.notification(method, params))

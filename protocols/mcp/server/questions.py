@@ -38,13 +38,13 @@ class _RequestedSchema(msgspec.Struct):
 def confirmation(message: str) -> dict[str, Any]:
     yes = {"type": "boolean", "title": "Run it", "default": False}
     form = {"type": "object", "properties": {CONFIRM: yes}, "required": [CONFIRM]}
-    return _input_required({CONFIRM: _form(message, form)})
+    return _input_required({CONFIRM: _form_request(message, form)})
 
 
 def is_confirmed(params: Mapping[str, Any]) -> bool:
     """Return whether the parameters of a call contain the user's agreement to it."""
     responses = params.get("inputResponses")
-    content = _answer(responses.get(CONFIRM)) if isinstance(responses, dict) else None
+    content = _accepted_content(responses.get(CONFIRM)) if isinstance(responses, dict) else None
     return content is not None and content.get(CONFIRM) is True
 
 
@@ -83,7 +83,7 @@ def questions_of(result: ToolCallResult, client: Client) -> dict[str, Any] | Non
             requests[ask.id] = {"method": wire.ELICITATION, "params": params}
         elif _is_form(ask.schema, client):
             form = ask.schema or {"type": "object", "properties": {}}
-            requests[ask.id] = _form(ask.message, form)
+            requests[ask.id] = _form_request(ask.message, form)
         else:
             return None
     return _input_required(requests, f"call-{result.call}")
@@ -137,7 +137,7 @@ def _input_required(requests: Mapping[str, Any], state: str = "") -> dict[str, A
     return {"resultType": "input_required", "inputRequests": requests, **state_member}
 
 
-def _form(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
+def _form_request(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
     params = {"mode": "form", "message": message, "requestedSchema": form}
     return {"method": wire.ELICITATION, "params": params}
 
@@ -148,10 +148,10 @@ def _vendor_answer(response: object) -> Mapping[str, Any] | None:
         return response
     if isinstance(response, dict) and response.get("action") == "cancel":
         return CLOSED
-    return _answer(response)
+    return _accepted_content(response)
 
 
-def _answer(response: object) -> dict[str, Any] | None:
+def _accepted_content(response: object) -> dict[str, Any] | None:
     if not isinstance(response, dict) or response.get("action") != "accept":
         return None
     content = response.get("content")

@@ -30,7 +30,7 @@ def format_result(result: ToolCallResult, release: McpRelease, client: Client) -
     if result.transfer is not None:
         agent, address = result.transfer["agent"], result.transfer["address"]
         message = f"Handed over to “{agent}”, whose tools are served at {address}"
-        return {"content": [_text(message)], "_meta": {TRANSFER: {"agent": agent, "url": address}}}
+        return {"content": [_text_block(message)], "_meta": {TRANSFER: {"agent": agent, "url": address}}}
     if result.is_success:
         return _success_result(result, release, client)
     if required := questions.questions_of(result, client):
@@ -41,11 +41,11 @@ def format_result(result: ToolCallResult, release: McpRelease, client: Client) -
     tool_outputs = without_wrapper(result.declared, result.outputs)
     structured = structured_content_of_failure(result.declared, tool_outputs, client, result.whole_output)
     if blocks := content_blocks(result.declared, tool_outputs):
-        failed = {"content": [*blocks], "isError": True, "_meta": _about(result)}
+        failed = {"content": [*blocks], "isError": True, "_meta": _meta_of_result(result)}
     if structured is not UNSET:
         failed["structuredContent"] = structured
         if not any(is_copy(str(block.get("text", "")), structured) for block in failed["content"]):
-            failed["content"].append(_text(msgspec.json.encode(structured).decode()))
+            failed["content"].append(_text_block(msgspec.json.encode(structured).decode()))
     failed["content"] += _about_arguments(result)
     if result.all_notes:
         failed["_meta"][NOTES] = result.all_notes
@@ -54,17 +54,17 @@ def format_result(result: ToolCallResult, release: McpRelease, client: Client) -
 
 def explain(result: ToolCallResult) -> dict[str, Any]:
     """Return an outcome other than success as text for a model."""
-    failed = error_result(result.code, result.message, result.fields, _about(result))
+    failed = error_result(result.code, result.message, result.fields, _meta_of_result(result))
     if result.beginning:
-        failed["content"].append(_text(f"It begins: {result.beginning}"))
+        failed["content"].append(_text_block(f"It begins: {result.beginning}"))
     for ask in result.asks:
         where = f" {ask.url}" if ask.url else ""
-        failed["content"].append(_text(f"It asks: {ask.message}{where}"))
+        failed["content"].append(_text_block(f"It asks: {ask.message}{where}"))
     if result.output_schema is not None:
         form = msgspec.json.encode(result.output_schema).decode()
-        failed["content"].append(_text(f"Its output schema: {form}"))
+        failed["content"].append(_text_block(f"Its output schema: {form}"))
     if result.retry and result.retry.hint:
-        failed["content"].append(_text(result.retry.hint))
+        failed["content"].append(_text_block(result.retry.hint))
     return failed
 
 
@@ -74,7 +74,7 @@ def _success_result(result: ToolCallResult, release: McpRelease, client: Client)
     blocks = content_blocks(result.declared, tool_outputs)
     if blocks is None:
         text = msgspec.json.encode(tool_outputs if structured is UNSET else structured).decode()
-        blocks = [_text(text)]
+        blocks = [_text_block(text)]
     faults: Mapping[str, str] = {}
     if "outputSchema" not in client.unknown_members:
         content = {} if structured is UNSET else structured
@@ -83,7 +83,7 @@ def _success_result(result: ToolCallResult, release: McpRelease, client: Client)
         # A client that validates would drop the outputs and report a failure, so they are part of the
         # content.
         message = "The tool has run, and its answer does not fit its output schema. Its answer follows."
-        unfit = error_result("UNFIT_OUTPUT", message, faults, _about(result))
+        unfit = error_result("UNFIT_OUTPUT", message, faults, _meta_of_result(result))
         return {**unfit, "content": [*unfit["content"], *blocks]}
     document: dict[str, Any] = {"content": blocks}
     if structured is not UNSET:
@@ -96,10 +96,10 @@ def _success_result(result: ToolCallResult, release: McpRelease, client: Client)
 
 
 def _about_arguments(result: ToolCallResult) -> list[dict[str, Any]]:
-    return [_text(f"Note: {note['message']}") for note in result.notes]
+    return [_text_block(f"Note: {note['message']}") for note in result.notes]
 
 
-def _about(result: ToolCallResult) -> dict[str, Any]:
+def _meta_of_result(result: ToolCallResult) -> dict[str, Any]:
     about: dict[str, Any] = {OUTCOME: result.outcome}
     if result.call:
         about[CALL] = result.call
@@ -115,10 +115,10 @@ def error_result(
 ) -> dict[str, Any]:
     wrong = "".join(f"\n{name}: {reason}" for name, reason in (fields or {}).items())
     meta = {**({CODE: code} if code else {}), **(about or {})}
-    return {"content": [_text(f"{message}{wrong}")], "isError": True, "_meta": meta}
+    return {"content": [_text_block(f"{message}{wrong}")], "isError": True, "_meta": meta}
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 

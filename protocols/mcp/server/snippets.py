@@ -34,7 +34,7 @@ def build_snippets(address: str, agent: str) -> list[Snippet]:
         "description": "API key of Pegboard",
         "password": True,
     }
-    vs_code = {"servers": {agent: _http(address, "${input:pegboard-key}")}, "inputs": [key_input]}
+    vs_code = {"servers": {agent: _http_server(address, "${input:pegboard-key}")}, "inputs": [key_input]}
     # Such a client starts a program; this one relays its messages. The header is in the environment because
     # some systems split arguments at spaces.
     arguments = ["-y", "mcp-remote", address, "--header", "Authorization:${AUTHORIZATION}"]
@@ -42,19 +42,23 @@ def build_snippets(address: str, agent: str) -> list[Snippet]:
     programs = {"mcpServers": {agent: program}}
     return [
         Snippet(
-            "Cursor", "~/.cursor/mcp.json", _json({"mcpServers": {agent: _http(address, f"${{env:{KEY}}}")}})
+            "Cursor",
+            "~/.cursor/mcp.json",
+            _format_json({"mcpServers": {agent: _http_server(address, f"${{env:{KEY}}}")}}),
         ),
-        Snippet("VS Code", ".vscode/mcp.json", _json(vs_code)),
-        Snippet("Claude Desktop", "claude_desktop_config.json; needs Node.js", _json(programs)),
+        Snippet("VS Code", ".vscode/mcp.json", _format_json(vs_code)),
+        Snippet("Claude Desktop", "claude_desktop_config.json; needs Node.js", _format_json(programs)),
         Snippet("Claude Code", "in a terminal", line),
-        Snippet("Other clients", "mcp.json", _json({"mcpServers": {agent: _http(address, "pgb_…")}})),
+        Snippet(
+            "Other clients", "mcp.json", _format_json({"mcpServers": {agent: _http_server(address, "pgb_…")}})
+        ),
         Snippet("Python", "pip install mcp httpx2", _PYTHON_PROGRAM.format(key=KEY, address=address)),
     ]
 
 
-def _http(address: str, key: str) -> dict[str, Any]:
+def _http_server(address: str, key: str) -> dict[str, Any]:
     return {"type": "http", "url": address, "headers": {"Authorization": f"Bearer {key}"}}
 
 
-def _json(document: object) -> str:
+def _format_json(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False)

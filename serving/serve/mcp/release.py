@@ -82,15 +82,15 @@ class MCPRelease(ServedRelease):
         return self._derived(key, encode_tools)
 
     def input_schema(self, tool_name: str) -> Mapping[str, Any] | None:
-        tool = self._tool(tool_name)
+        tool = self._find_tool(tool_name)
         return schema.as_the_vendor_does(tool.signature) if tool else None
 
     def input_values(self, tool_name: str) -> Mapping[str, Sequence[str]] | None:
-        tool = self._tool(tool_name)
+        tool = self._find_tool(tool_name)
         return {row.alias: values_of(row) for row in tool.signature.inputs} if tool else None
 
     def output_faults(self, tool_name: str, content: Any, *, is_modern: bool) -> Mapping[str, str]:
-        tool = self._tool(tool_name)
+        tool = self._find_tool(tool_name)
         if tool is None or not (tool.signature.outputs or tool.signature.outputs_rest is not None):
             return {}
         signature = tool.signature
@@ -105,7 +105,7 @@ class MCPRelease(ServedRelease):
         return {".".join(map(str, fault.path)) or "outputs": fault.why for fault in problems}
 
     def reports_progress(self, tool_name: str) -> bool:
-        tool = self._tool(tool_name)
+        tool = self._find_tool(tool_name)
         return bool(tool and tool.protocol and protocols.get(tool.protocol).tells_progress)
 
     def resume(self, call: int, request: ToolCallRequest) -> ToolCallResult:
@@ -181,7 +181,7 @@ class MCPRelease(ServedRelease):
     def _sealed(self) -> SealedRelease:
         return load_sealed_release(self.release)
 
-    def _tool(self, name: str) -> ReleasedTool | None:
+    def _find_tool(self, name: str) -> ReleasedTool | None:
         return self._sealed.tool(name, self.sub_agent)
 
     def _derived(self, key: Hashable, make: Callable[[], T]) -> T:

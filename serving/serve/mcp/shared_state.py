@@ -68,18 +68,18 @@ class KeyStore:
         self, name: str, text: str | bytes, seconds: int | None, only_if: Literal["new", "old"] | None = None
     ) -> bool:
         condition = {"nx": only_if == "new", "xx": only_if == "old", "keepttl": seconds is None}
-        return bool(self._run("set", self._name(name), text, ex=seconds, **condition))
+        return bool(self._run_command("set", self._key_name(name), text, ex=seconds, **condition))
 
     def extend(self, name: str, seconds: int) -> None:
-        self._run("expire", self._name(name), seconds)
+        self._run_command("expire", self._key_name(name), seconds)
 
     def read(self, *names: str) -> list[str]:
-        return [str(text or "") for text in self._run("mget", *map(self._name, names))]
+        return [str(text or "") for text in self._run_command("mget", *map(self._key_name, names))]
 
-    def _name(self, name: str) -> str:
+    def _key_name(self, name: str) -> str:
         return f"pegboard:{self.topic}:{self.key.pk}:{name}"
 
-    def _run(self, command: str, *arguments: Any, **options: Any) -> Any:
+    def _run_command(self, command: str, *arguments: Any, **options: Any) -> Any:
         try:
             return getattr(redis_client.client(), command)(*arguments, **options)
         except redis.RedisError as error:

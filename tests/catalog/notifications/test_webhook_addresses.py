@@ -118,7 +118,7 @@ def test_lost_key_is_said_and_another_address_mends_it(admin, settings):  # noqa
     notice = Notice.objects.create(event=Event.BROKEN, subject="1")
     delivery = Delivery.objects.create(webhook=row, notice=notice)
     delivery.webhook.refresh_from_db()
-    error, status, _ = webhooks._post(delivery)
+    error, status, _ = webhooks._post_delivery(delivery)
     assert (status, "“Chat”" in error) == (0, True)
     page = admin.get(f"/notifications/webhooks/{row.pk}/")
     assert "Its address cannot be decrypted any more" in text_of(page)

@@ -78,14 +78,16 @@ def test_indexing_that_is_interrupted_keeps_what_was_indexed(admin_api, run, mon
 def test_inspection_that_is_interrupted_continues_where_it_was(admin_api, run, monkeypatch):
     monkeypatch.setattr(inspector, "CHUNK", 3)
     with monkeypatch.context() as patch:
-        interrupt_after(patch, inspector, "_inspect", 2)
+        interrupt_after(patch, inspector, "_inspect_rows", 2)
         with pytest.raises(InterruptedWorkerError):
             inspector.inspect_pending()
     assert everywhere(admin_api, run) == {(10, 0, 6)}
     tool_counts = []
-    real = inspector._inspect
+    real = inspector._inspect_rows
     monkeypatch.setattr(
-        inspector, "_inspect", lambda *args, **more: (tool_counts.append(len(args[2])), real(*args, **more))
+        inspector,
+        "_inspect_rows",
+        lambda *args, **more: (tool_counts.append(len(args[2])), real(*args, **more)),
     )
     assert inspector.inspect_pending() == 1
     assert tool_counts == [3, 1]
@@ -98,9 +100,11 @@ def test_an_inspection_begun_under_older_rules_starts_again(run, monkeypatch):
     assert Run.objects.get().inspected_through
     monkeypatch.setattr(inspector, "REVISION", inspector.REVISION + 1)
     tool_counts = []
-    real = inspector._inspect
+    real = inspector._inspect_rows
     monkeypatch.setattr(
-        inspector, "_inspect", lambda *args, **more: (tool_counts.append(len(args[2])), real(*args, **more))
+        inspector,
+        "_inspect_rows",
+        lambda *args, **more: (tool_counts.append(len(args[2])), real(*args, **more)),
     )
     inspector.inspect_pending()
     assert sum(tool_counts) == 10

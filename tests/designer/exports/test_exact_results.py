@@ -88,17 +88,16 @@ def test_tool_system_names_the_activity(activity, required):
 
 def test_skill_without_references_lists_no_tools():
     procedure = structs.replace(PROCEDURE, references=())
-    assert skill._skill("find", procedure, {}).splitlines()[-1] == "1. Call look_up."
-    assert skill._skill("find", PROCEDURE, {}).endswith(
+    assert skill._write_skill("find", procedure, {}).splitlines()[-1] == "1. Call look_up."
+    assert skill._write_skill("find", PROCEDURE, {}).endswith(
         "\n## Tools\n\n- `to_desk`: hands over to another agent\n"
     )
 
 
 def test_long_description_of_a_skill_is_one_line():
     procedure = structs.replace(PROCEDURE, text="# Goal\n\n" + "Finds words. " * 200)
-    (line,) = [
-        line for line in skill._skill("find", procedure, {}).splitlines() if line.startswith("description:")
-    ]
+    lines = skill._write_skill("find", procedure, {}).splitlines()
+    (line,) = [line for line in lines if line.startswith("description:")]
     assert len(line) > 900
 
 

@@ -30,7 +30,7 @@ INSERT INTO catalog_call SELECT copy.* FROM catalog_call call, generate_series(1
 
 
 def plan_of_claim() -> dict:
-    sql, values = queue._claim()
+    sql, values = queue._claim_statement()
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", values)
         (plan,) = cursor.fetchone()

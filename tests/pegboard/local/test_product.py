@@ -296,10 +296,10 @@ def test_a_start_survives_the_loss_of_the_database(tmp_path, monkeypatch):
     try:
         postgres = next(service for service in starting.supervisor.services if service.name == "postgres")
         environment = {"ONCE": str(tmp_path / "once"), "VICTIM": str(postgres.process.pid)}
-        starting._step("shell", "--no-imports", "-c", LOSES_THE_DATABASE_ONCE, env=environment)
+        starting._run_step("shell", "--no-imports", "-c", LOSES_THE_DATABASE_ONCE, env=environment)
         assert starting.embedded.answers()
         with pytest.raises(LocalError, match="ended with status 3"):
-            starting._step("shell", "--no-imports", "-c", "raise SystemExit(3)")
+            starting._run_step("shell", "--no-imports", "-c", "raise SystemExit(3)")
     finally:
         starting.supervisor.stop()
         starting.embedded.clean_up()
@@ -310,11 +310,11 @@ def test_a_signal_that_gets_lost_around_a_fork_still_stops_everything(tmp_path):
     starting = LocalProduct(LocalOptions(tmp_path / "data", free_port(), demo=False), print)
     try:
         with stop_signals() as starting._is_told_to_stop:
-            starting._pause(0)
+            starting._wait_unless_stopped(0)
             with contextlib.suppress(StoppedByUser):  # as Python does with what is raised there
                 signal.raise_signal(signal.SIGTERM)
             with pytest.raises(StoppedByUser):
-                starting._pause(0)
+                starting._wait_unless_stopped(0)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -86,7 +86,7 @@ def replicating(directory: Path) -> Iterator[Pair]:
         replica = Embedded(directory / "replica", valkey=False, durable=False)
         source, target = primary.servers[0], replica.servers[0]
         target._take_over(replica.data)
-        copied = source._run(
+        copied = source._run_program(
             source.programs / "pg_basebackup",
             *("-h", str(primary.run), "-p", "5432", "-U", SUPERUSER, "-D", str(target.directory)),
             *("-R", "-X", "stream", "--checkpoint=fast", "--no-sync"),
