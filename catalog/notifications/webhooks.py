@@ -228,8 +228,8 @@ def _post_delivery(delivery: Delivery) -> tuple[str, int, float | None]:
     """Send a delivery. Return the result of `post`."""
     webhook = delivery.webhook
     try:
-        url, secret = address(webhook), _decrypt_secret(webhook)
-        return post(url, secret, delivery.pk, body(delivery.notice), _network_policy(webhook))
+        secret = encryption.decrypt(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
+        return post(address(webhook), secret, delivery.pk, body(delivery.notice), _network_policy(webhook))
     except UndecryptableError as exc:
         return printable(exc.message, 1_000), 0, None
 
@@ -274,16 +274,8 @@ def body(notice: Notice) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def signature_headers(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
-    """Return the three signature headers. Raises UndecryptableError."""
-    return signature(_decrypt_secret(delivery.webhook), delivery.pk, content, now)
-
-
-def _decrypt_secret(webhook: Webhook) -> Secret:
-    return encryption.decrypt(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
-
-
 def signature(secret: Secret, sending: UUID, content: bytes, now: int | None = None) -> dict[str, str]:
+    """Return the three signature headers (Standard Webhooks). now: Unix time."""
     key = base64.b64decode(secret.reveal().removeprefix(PREFIX))
     timestamp = str(int(time.time()) if now is None else now)
     mac = hmac.digest(key, b".".join((str(sending).encode(), timestamp.encode(), content)), hashlib.sha256)

@@ -395,11 +395,14 @@ class HttpSession(RequestMethods):
         reply_rest: ReplyRemainder | None = None
         connection: ReplyConnection = self._connection
         incoming = Incoming()
+        headers = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
+        for name, value in request.headers.items():
+            check_header(name, value)
+            headers[name] = value
+        headers["Accept-Encoding"] = "gzip"
+        outgoing = OutgoingRequest(request.method, self._url.authority, target, headers, request.content)
         began = time.monotonic()
-        pieces = with_converted_errors(
-            budget,
-            self._receive_body(request, self._build_outgoing(request, target), budget, incoming, parts),
-        )
+        pieces = with_converted_errors(budget, self._receive_body(request, outgoing, budget, incoming, parts))
         url = self._url.origin + target
         try:
             if request.second_stream:
@@ -460,14 +463,6 @@ class HttpSession(RequestMethods):
             has_credential = bool(self._apply or self._certificate)
             raise refusal(response, self._url, target, self._challenge, has_credential=has_credential)
         yield from read_body(response, budget)
-
-    def _build_outgoing(self, request: Request, target: str) -> OutgoingRequest:
-        headers = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
-        for name, value in request.headers.items():
-            check_header(name, value)
-            headers[name] = value
-        headers["Accept-Encoding"] = "gzip"
-        return OutgoingRequest(request.method, self._url.authority, target, headers, request.content)
 
     def _time_left(self) -> float:
         if self._ends is None:

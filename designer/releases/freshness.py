@@ -102,6 +102,10 @@ def decide(
     effects = assessment.effects or frozenset()
     is_more = assessment.class_ not in ("none", "compatible")
     tool = with_version(released, offered_version, offered.signature)
+    # Hidden parts stay hidden, and inputs keep the names that a model knows.
+    words = merge_words(*(released.tuning.get(layer, NOTHING) for layer in ("catalog", "agent")))
+    exposed = {misfit for misfit in misfits(offered.signature, words) if misfit.exposes}
+    exposes_more = bool(exposed - set(misfits(signature, words)))
     refusals = {
         "blocked": offered.review == "blocked",
         "held": offered.review == "held",
@@ -112,7 +116,7 @@ def decide(
         "effects": signature.annotations != offered.signature.annotations,
         "text": is_more and "text" in effects,
         "changed": is_more,
-        "words": _loses_words(released, signature, tool, offered.signature),
+        "words": exposes_more or bool(numbering.list_breaks(released, tool)),
     }
     reason = next((name for name, is_so in refusals.items() if is_so), "")
     if not reason and HELD not in offered.accepted and assessment.stop(actions):
@@ -134,12 +138,3 @@ def with_version(released: ReleasedTool, version: ReleasedVersion, signature: Si
     effects = diff.stricter(released.signature.annotations, new_signature.annotations)
     new_signature = structs.replace(new_signature, annotations=effects)
     return structs.replace(released, version=version, signature=new_signature)
-
-
-def _loses_words(
-    released: ReleasedTool, released_signature: Signature, tool: ReleasedTool, new_signature: Signature
-) -> bool:
-    # Hidden parts stay hidden, and inputs keep the names that a model knows.
-    words = merge_words(*(released.tuning.get(layer, NOTHING) for layer in ("catalog", "agent")))
-    exposed = {misfit for misfit in misfits(new_signature, words) if misfit.exposes}
-    return bool(exposed - set(misfits(released_signature, words)) or numbering.list_breaks(released, tool))

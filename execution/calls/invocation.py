@@ -337,13 +337,15 @@ def _call_vendor(call: Call, attempts: list[Attempt]) -> Outcome:
 
 
 def _hold_lease(call: Call, session: Conversation) -> WatchedCall | CallHeartbeat:
-    return WatchedCall(call, session, _end_left) if call.mode == Mode.WAIT else CallHeartbeat(call, session)
+    def end_call_of_gone_client(call: Call) -> None:
+        if call.requested_by:
+            with suppress(DomainError):  # it has ended meanwhile
+                why = f"{call.runtime.why} The client hung up."
+                cancellation.cancel(call, actor=call.requested_by, why=why)
 
-
-def _end_left(call: Call) -> None:
-    if call.requested_by:
-        with suppress(DomainError):  # it has ended meanwhile
-            cancellation.cancel(call, actor=call.requested_by, why=f"{call.runtime.why} The client hung up.")
+    if call.mode == Mode.WAIT:
+        return WatchedCall(call, session, end_call_of_gone_client)
+    return CallHeartbeat(call, session)
 
 
 def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Attempt]) -> Outcome:

@@ -21,7 +21,7 @@ from core.errors import DomainError
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.exchange import Exchange
-from core.outbound.limits import DEFAULT_LIMITS, Limits
+from core.outbound.limits import DEFAULT_LIMITS
 from core.outbound.session import HttpSession
 from core.postgresql.base import give_back
 from execution.calls import events, results, run_hints
@@ -59,11 +59,16 @@ def follow_run(call: Call, attempts: list[Attempt]) -> Outcome | None:
             circuit_breaker.admit(target, LIMITS.request)
     protocol, exchanges, began = endpoint.build_protocol(), list[Exchange](), time.monotonic()
     protocol.context = replace(context.context_of(call, protocol), webhook=run_hints.address(call))
+    limits = LIMITS
+    if call.mode == Mode.STREAM:
+        # A stream is read to its end.
+        seconds = float(call.deadline_seconds)
+        limits = replace(LIMITS, request=seconds, session=seconds + LIMITS.session, is_callers_deadline=True)
     with (
         sessions.open_session(
             endpoint,
             exchanges,
-            _session_limits(call),
+            limits,
             mark=str(call.key),
             follower=events.Partials(call.key) if call.mode == Mode.STREAM else None,
         ) as session,
@@ -173,14 +178,6 @@ def _stop_late_start(call: Call) -> None:
         if Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).exists() or stop(call):
             return
         give_back()
-
-
-def _session_limits(call: Call) -> Limits:
-    if call.mode != Mode.STREAM:
-        return LIMITS
-    # A stream is read to its end.
-    seconds = float(call.deadline_seconds)
-    return replace(LIMITS, request=seconds, session=seconds + LIMITS.session, is_callers_deadline=True)
 
 
 def _is_late(call: Call) -> bool:

@@ -166,18 +166,7 @@ def _parameter(raw: object, where: str, *, is_input: bool) -> Parameter:
     required = raw.get("required")
     if is_input and required is not None and not isinstance(required, bool):
         raise members.wrong(f"{where}required", required, "true or false")
-    return Parameter(
-        id=str(key),
-        name=name,
-        type=kind,
-        required=is_input and required is not False,
-        description=members.text(raw, "description", where),
-        unsupported_type=unsupported,
-        **_limits(raw, where, kind, is_input=is_input),
-    )
-
-
-def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: bool) -> dict[str, Any]:
+    description = members.text(raw, "description", where)
     allowed = _allowed_values(raw, where)
     if kind == "enum" and is_input and not allowed:
         raise members.wrong(f"{where}allowed-values", None, "there for an enum, and not empty")
@@ -188,14 +177,20 @@ def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: b
     length = members.number(raw, member, where, is_whole=True) if member else None
     if length is not None and length < 0:
         raise members.wrong(f"{where}{member}", length, "0 or more")
-    return {
-        "allowed_values": allowed,
-        "min": minimum,
-        "max": MAX_BY_DEFAULT if is_defaulted else maximum,
-        "max_defaulted": is_defaulted,
-        "max_length": None if length is None else int(length),
-        "rest": _unknown_members(raw, _INPUT if is_input else _OUTPUT),
-    }
+    return Parameter(
+        id=str(key),
+        name=name,
+        type=kind,
+        required=is_input and required is not False,
+        description=description,
+        unsupported_type=unsupported,
+        allowed_values=allowed,
+        min=minimum,
+        max=MAX_BY_DEFAULT if is_defaulted else maximum,
+        max_defaulted=is_defaulted,
+        max_length=None if length is None else int(length),
+        rest=_unknown_members(raw, _INPUT if is_input else _OUTPUT),
+    )
 
 
 def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[ParameterType, str]:
