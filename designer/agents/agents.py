@@ -98,7 +98,14 @@ def create_agent(
     agent.limits_vendors = vendors is not None
     _apply_changes(agent, {"name": name, "description": description, "parent": parent, "retry": retry or {}})
     _settle_team(agent, team)
-    agent.slug = slugs.parse_slug(slug) if slug else _free_slug(agent.name)
+    if slug:
+        agent.slug = slugs.parse_slug(slug)
+    else:
+        proposal = slugs.from_name(agent.name) or "agent"
+        stem = slugs.stem_of(proposal)
+        rows = Agent.objects.live().filter(slug__startswith=stem)
+        used_slugs = {*rows.values_list("slug", flat=True), *agent_addresses.reserved_like(stem), *RESERVED}
+        agent.slug = slugs.unused_slug(proposal, used_slugs)
     _save_agent(agent)
     agent_vendors.set_vendors(agent, vendors or ())
     transfers.follow(agent)
@@ -397,20 +404,6 @@ def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
 
 def _bad_parent(status: Literal[400, 409], code: str, message: str) -> DomainError:
     return DomainError(code, message, fields={"parent": message}, status=status)
-
-
-def _free_slug(name: str) -> str:
-    base = slugs.from_name(name) or "agent"
-    # Leaves room for a hyphen and a number.
-    stem = base[: slugs.MAX_LENGTH - 5].strip("-")
-    used_slugs = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
-    used_slugs |= agent_addresses.reserved_like(stem) | RESERVED
-    # A number makes it differ from the slugs in use and from those reserved for other agents.
-    slug, number = base, 1
-    while slug in used_slugs:
-        number += 1
-        slug = f"{stem}-{number}"
-    return slug
 
 
 def _save_agent(agent: Agent) -> None:

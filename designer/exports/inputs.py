@@ -162,18 +162,16 @@ def write_outputs(tool: Effective, contract: Contract, *, wraps_all: bool = Fals
     def write_once() -> tuple[dict[str, Any], tuple[frozenset[str], bool]]:
         output_schema, is_cut = schema.of_outputs_as_an_object(tool, wraps_all=wraps_all)[0], False
         if contract.refuses_references:
-            output_schema, is_cut = _inline_outputs(output_schema)
+            schema_with_references = output_schema
+            output_schema, is_cut = _without_references.get(
+                (digest(output_schema), "outputs"),
+                lambda: inlining.inlined(loops.with_pointers(schema_with_references)),
+            )
         rewritten = rewriting.rewrite(output_schema, contract)
         return rewritten.schema, (rewritten.keywords, is_cut or rewritten.is_cut)
 
     output_schema, losses = _written_outputs.get((digest_once(tool), digest(contract), wraps_all), write_once)
     return WrittenOutputs(output_schema, *losses)
-
-
-def _inline_outputs(output_schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    return _without_references.get(
-        (digest(output_schema), "outputs"), lambda: inlining.inlined(loops.with_pointers(output_schema))
-    )
 
 
 def is_plain(tool: Effective) -> bool:

@@ -364,10 +364,4 @@ def _free_slug(agent: Agent, title: str, proposal: str) -> str:
             )
             raise DomainError("slug_taken", message, fields={"slug": message}, status=409)
         return proposal
-    # Leaves room for a hyphen and a number.
-    stem = (slugs.from_name(title) or "procedure")[: slugs.MAX_LENGTH - 5].strip("-")
-    slug, number = stem, 1
-    while slug in used_slugs:
-        number += 1
-        slug = f"{stem}-{number}"
-    return slug
+    return slugs.unused_slug(slugs.stem_of(slugs.from_name(title) or "procedure"), used_slugs)
