@@ -3,8 +3,8 @@
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -78,34 +78,42 @@ def send(directory: Path, request: Request, timeout: float) -> Reply:
 
 def send_now(directory: Path, request: Request, timeout: float) -> Reply | None:
     """Return the reply, None if there is none within the time. Never waits twice in a row."""
-    with asking(directory, request, timeout) as receive:
-        return receive(None)
+    with closing(QuickConversation(directory, request, timeout)) as conversation:
+        return conversation.receive()
 
 
-@contextmanager
-def asking(
-    directory: Path, request: Request, timeout: float
-) -> Iterator[Callable[[Request | None], Reply | None]]:
-    """Send a request at once. The function sends what follows it, and returns the reply as `send_now`."""
-    # An address may be slow for questions while the process itself answers.
-    key = (directory, type(request))
-    conversation = None
+class QuickConversation:
+    """A request that was sent. Where the process does not answer in time, there is no reply and no error."""
 
-    def receive(following: Request | None) -> Reply | None:
-        if conversation is None:
-            return None
+    def __init__(self, directory: Path, request: Request, timeout: float) -> None:
+        # An address may be slow for questions while the process itself answers.
+        self._key = (directory, type(request))
+        self._conversation: _Conversation | None = None
+        if time.monotonic() >= _paused_until.get(self._key, 0.0):
+            with self._paused_by_failure():
+                self._conversation = _Conversation(directory, request, timeout)
+
+    def send(self, request: Request) -> None:
+        """Send what follows the first request."""
+        if self._conversation:
+            with self._paused_by_failure():
+                self._conversation.send(request)
+
+    def receive(self) -> Reply | None:
+        if self._conversation:
+            with self._paused_by_failure():
+                return self._conversation.receive()
+        return None
+
+    def close(self) -> None:
+        if self._conversation:
+            self._conversation.close()
+
+    @contextmanager
+    def _paused_by_failure(self) -> Iterator[None]:
         try:
-            if following:
-                conversation.send(following)
-            return conversation.receive()
+            yield
         except MeaningUnavailableError:
-            _paused_until[key] = time.monotonic() + PAUSE_SECONDS
-            return None
-
-    with ExitStack() as stack:
-        if time.monotonic() >= _paused_until.get(key, 0.0):
-            try:
-                conversation = stack.enter_context(closing(_Conversation(directory, request, timeout)))
-            except MeaningUnavailableError:
-                _paused_until[key] = time.monotonic() + PAUSE_SECONDS
-        yield receive
+            _paused_until[self._key] = time.monotonic() + PAUSE_SECONDS
+            self.close()
+            self._conversation = None

@@ -6,13 +6,13 @@ candidates of an engine are as good as exact scores of everything.
 
 import heapq
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from catalog.search import meanings, orders, question, ranker, ranking, vocabulary
 from catalog.search.cosines import Cosines
-from catalog.search.engines import Reader
+from catalog.search.engines import Candidate, Reader
 from catalog.search.fit import (
     FIRST,
     MAX_CHORE,
@@ -164,20 +164,23 @@ def rank(
     tool_count = reader.document_count()
     gains = ranking.find_gains(terms.stress, terms.found_in, tool_count)
     concepts = question.find_concepts(asked, known_words, terms, tool_count)
-    # Another process compares meanings while the engine searches.
-    with _asking_meanings(text, asked, len(concepts), scope, job_words) as compare:
+    with closing(_begin_comparison(text, asked, len(concepts), scope, job_words)) as comparison:
         leaders = reader.candidates(terms.stress, scope, limit)
         namesakes = reader.named(asked.key, scope, NAMESAKES) if asked.key else []
         beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
         exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
+        comparison.add_tools(exact)
         if count_early and len(leaders) == limit:
             count_early(frozenset(terms.stress))
-        cosines = _with_labels(compare(exact), scope, reader)
+        # The index may be some seconds behind, the database is not.
+        by_words = {*exact, *(each.tool for each in leaders)}
+        present = orders.in_scope(list(by_words), scope)
+        vectors = _read_vectors(exact.values(), reader)
+        cosines = _with_labels(comparison.read_cosines(), scope, reader)
     if near := cosines.typed.keys() - exact.keys():
         among = replace(scope, among=list(near))
-        exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
-    references = [candidate.reference for candidate in exact.values()]
-    vectors = dict(zip(exact, reader.vectors(references), strict=True))
+        vectors |= _read_vectors(reader.candidates(terms.stress, among, len(near)), reader)
+        present += orders.in_scope(list(near - by_words), scope)
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
     clauses = question.split_clauses(text, concepts)
@@ -188,9 +191,8 @@ def rank(
     scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
-    # The index may be some seconds behind, the database is not.
-    tools = meanings.without_far(orders.in_scope(list(scores), scope), exact, cosines.find_nearest_wording())
-    scored = exact.keys() | cosines.typed.keys()
+    tools = meanings.without_far(present, vectors, cosines.find_nearest_wording())
+    scored = vectors.keys() | cosines.typed.keys()
     hits = [
         Hit(tool not in same, tool not in alike, tool not in scored, -round(scores[tool], 5), tool)
         for tool in tools
@@ -209,14 +211,19 @@ def rank(
     )
 
 
-def _asking_meanings(
+def _begin_comparison(
     text: str, asked: Question, concept_count: int, scope: Scope, job_words: JobWords
-) -> AbstractContextManager[Callable[[Collection[int]], Cosines]]:
+) -> meanings.PendingComparison:
     """Begin to compare the meaning of the text, or of the clauses of a story, with those of tools."""
     kind = ranker.find_kind(concept_count)
     rephrased_text = question.rephrase(asked, text) if kind == "short" else ""
     clauses = question.rephrase_clauses(text, job_words) if kind == "story" else []
-    return meanings.asking(text, rephrased_text, scope, clauses)
+    return meanings.PendingComparison(text, rephrased_text, scope, clauses)
+
+
+def _read_vectors(tools: Collection[Candidate], reader: Reader) -> dict[int, bytes]:
+    vectors = reader.vectors([candidate.reference for candidate in tools])
+    return {candidate.tool: vector for candidate, vector in zip(tools, vectors, strict=True)}
 
 
 def _with_labels(cosines: Cosines, scope: Scope, reader: Reader) -> Cosines:

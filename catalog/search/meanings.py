@@ -6,8 +6,7 @@ process of this host that `catalog.meaning` describes; where that does not answe
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from django.conf import settings
@@ -109,33 +108,45 @@ def _write_texts(rows: list[IndexedTool], removed: Collection[int], state: Index
     _store(StoreTexts(tools, endpoints, texts, names, list(removed), state.dump()))
 
 
-@contextmanager
-def asking(
-    text: str, rephrased: str, scope: Scope, clauses: Sequence[str] = ()
-) -> Iterator[Callable[[Collection[int]], Cosines]]:
-    """Begin to compare a question. The function takes other tools, and returns their cosines and the nearest.
+class PendingComparison:
+    """A question whose meaning another process compares, while its words are searched."""
 
-    rephrased: the question with other words for what it names, "" if there are none.
-    clauses: those of a story, each with other words.
-    """
-    if not is_compared():
-        yield lambda tools: Cosines({}, {})
-        return
-    is_filtered = bool(scope.tags or scope.version or scope.has_labels or scope.among is not None)
-    endpoints = None if scope.endpoints is None else list(scope.endpoints)
-    # UTF-8 has no half of a surrogate pair.
-    text, rephrased, *clauses = (
-        wording.encode(errors="replace").decode() for wording in (text, rephrased, *clauses)
-    )
-    limit = NEAREST_FILTERED if is_filtered else NEAREST
-    request = FindNearest(text, endpoints, None, limit, rephrased, clauses)
-    seconds = FIND_SECONDS_BY_ADDRESS if is_address(settings.SEARCH_MEANING) else FIND_SECONDS
-    with client.asking(Path(settings.SEARCH_DIRECTORY), request, seconds) as receive:
-        yield lambda tools: _read_cosines(receive(OtherTools(list(tools))))
+    def __init__(self, text: str, rephrased: str, scope: Scope, clauses: Sequence[str] = ()) -> None:
+        """Begin to compare the question.
+
+        rephrased: the question with other words for what it names, "" if there are none.
+        clauses: those of a story, each with other words.
+        """
+        self._conversation: client.QuickConversation | None = None
+        if not is_compared():
+            return
+        is_filtered = bool(scope.tags or scope.version or scope.has_labels or scope.among is not None)
+        endpoints = None if scope.endpoints is None else list(scope.endpoints)
+        # UTF-8 has no half of a surrogate pair.
+        text, rephrased, *clauses = (
+            wording.encode(errors="replace").decode() for wording in (text, rephrased, *clauses)
+        )
+        limit = NEAREST_FILTERED if is_filtered else NEAREST
+        request = FindNearest(text, endpoints, None, limit, rephrased, clauses)
+        seconds = FIND_SECONDS_BY_ADDRESS if is_address(settings.SEARCH_MEANING) else FIND_SECONDS
+        self._conversation = client.QuickConversation(Path(settings.SEARCH_DIRECTORY), request, seconds)
+
+    def add_tools(self, tools: Collection[int]) -> None:
+        """Name the tools to compare beside the nearest ones. Once, before the cosines are read."""
+        if self._conversation:
+            self._conversation.send(OtherTools(list(tools)))
+
+    def read_cosines(self) -> Cosines:
+        """Return the cosines of these tools and of the nearest; empty where meanings are not compared."""
+        return _find_near(self._conversation.receive() if self._conversation else None)
+
+    def close(self) -> None:
+        if self._conversation:
+            self._conversation.close()
 
 
-def _read_cosines(reply: Reply | None) -> Cosines:
-    """Return the cosines without tools that are far from the question; empty without a reply in time."""
+def _find_near(reply: Reply | None) -> Cosines:
+    """Return the cosines of a reply without the nearest tools that are far; empty without a reply."""
     if not isinstance(reply, Similarities):
         return Cosines({}, {})
     typed = {**reply.nearest, **reply.others}

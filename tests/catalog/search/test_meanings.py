@@ -4,7 +4,7 @@ import os
 import shutil
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,8 +119,9 @@ def test_the_model_tells_chores_from_questions_to_software(tmp_path):
 
 
 def compare(text, tools=(), clauses=()):
-    with meanings.asking(text, "", Scope(None), clauses) as read_cosines:
-        return read_cosines(tools)
+    with closing(meanings.PendingComparison(text, "", Scope(None), clauses)) as comparison:
+        comparison.add_tools(tools)
+        return comparison.read_cosines()
 
 
 def test_what_the_model_knows_of_chores_comes_with_the_tools(host, monkeypatch):
