@@ -153,7 +153,7 @@ def test_no_module_translates_while_it_is_imported():
             "pegboard",
         )
         for path in Path(package).rglob("*.py")
-        if (lines := eager_calls(ast.parse(path.read_text())))
+        if "gettext" in path.read_text() and (lines := eager_calls(ast.parse(path.read_text())))
     }
     assert lines_by_path == {}
 
