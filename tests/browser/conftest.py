@@ -88,6 +88,28 @@ def complaints() -> Callable[[Page], list[str]]:
 
 
 @pytest.fixture
+def wait_for_requests() -> Callable[[Page], Callable[[], None]]:
+    """Begin to count the requests of a page. The result waits until all of them have ended.
+
+    A page that is left earlier breaks them off, which htmx reports as an error.
+    """
+
+    def count(page: Page) -> Callable[[], None]:
+        running = set()
+        page.on("request", lambda request: running.add(request))
+        page.on("requestfinished", lambda request: running.discard(request))
+        page.on("requestfailed", lambda request: running.discard(request))
+
+        def wait() -> None:
+            while running:
+                page.wait_for_timeout(20)
+
+        return wait
+
+    return count
+
+
+@pytest.fixture
 def role() -> Role:
     """The user of the window `page`; a test that needs another one uses `parametrize`."""
     return Role.VIEWER

@@ -319,8 +319,9 @@ def test_a_version_is_previewed_when_it_is_chosen(page):
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints, size):
+def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints, wait_for_requests, size):
     desk, messages = make_agent(slug="desk", name="Desk"), complaints(page)
+    wait = wait_for_requests(page)
     first, _ = (make_pin(desk, make_tool(name=name), name=name) for name in ("book_flight", "send_fax"))
     body = "Ask, then book_flight()."
     editing.create_procedure(desk, actor=make_user(Role.DESIGNER), title="Trips", body=body)
@@ -389,6 +390,7 @@ def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints,
         page.locator("[data-back]").click()
     rows.get_by_role("link", name="send_fax").click()
     expect(title).to_have_text("send_fax")
+    wait()
     page.goto("/agents/desk/procedures/trips/")
     expect(page.locator("#id_body")).to_have_value("Ask, then book_flight(). Then send_fax()")
     assert messages == []
