@@ -130,6 +130,7 @@ CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS
 CREATE CONSTRAINT TRIGGER slow_commit AFTER INSERT ON designer_agent DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION slow_commit()
 """
+COMMITS_SLOWLY = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 
 
 def test_a_write_whose_commit_is_not_confirmed_is_found_by_its_key(stand):
@@ -139,7 +140,7 @@ def test_a_write_whose_commit_is_not_confirmed_is_found_by_its_key(stand):
     try:
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(stand.ask, "/api/v1/agents/", body, key="once")
-            time.sleep(0.7)
+            wait_for(lambda: stand.query(COMMITS_SLOWLY), 30, "the beginning of the commit")
             stand.database.cut()
             lost_reply = first.result()
         saved = "SELECT 1 FROM designer_agent WHERE slug = 'unconfirmed'"
