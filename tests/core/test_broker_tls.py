@@ -145,16 +145,17 @@ def test_a_broker_that_is_not_ours_gets_no_password(authority, bundle, tmp_path,
     signer = Authority("Foreign") if fault == "foreign authority" else authority
     options = {} if fault == "foreign authority" else {"names": []}
     context = signer.server_context(tmp_path, **options)
-    received = []
-    with listener(context, received) as port:
+    received, errors = [], []
+    with listener(context, received, errors) as port:
         outcomes = ask(address(port), bundle)
-    assert all("CERTIFICATE_VERIFY_FAILED" in outcome for outcome in outcomes.values()), outcomes
+    reasons = (outcomes, errors)
+    assert all("CERTIFICATE_VERIFY_FAILED" in outcome for outcome in outcomes.values()), reasons
     assert received == []
 
 
 def test_the_listener_sees_the_password_of_a_client_that_does_not_verify(tmp_path):
     received = []
-    with listener(Authority("Foreign").server_context(tmp_path), received) as port:
+    with listener(Authority("Foreign").server_context(tmp_path), received, []) as port:
         careless = redis.Redis.from_url(
             address(port), ssl_cert_reqs="none", ssl_check_hostname=False, retry=Retry(NoBackoff(), 0)
         )
@@ -164,8 +165,8 @@ def test_the_listener_sees_the_password_of_a_client_that_does_not_verify(tmp_pat
 
 
 @contextmanager
-def listener(context, received):
-    """Accepts connections over TLS and notes what comes through them."""
+def listener(context, received, errors):
+    """Accept connections over TLS. Note what comes through them, and the errors of those that end."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -178,8 +179,8 @@ def listener(context, received):
                 with context.wrap_socket(conn, server_side=True) as secured:
                     if data := secured.recv(4096):
                         received.append(data)
-            except OSError:
-                continue
+            except OSError as error:
+                errors.append(repr(error))
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
