@@ -23,12 +23,14 @@ SIZE, KEY = 16, "key-of-the-model"
 
 class Model:
     """The behaviour of the address: `size` of the vectors, `status` and `seconds` of the replies, a fixed
-    `body`.
+    `body`. Replies wait while `released` is not set.
     """
 
     def __init__(self):
         self.size, self.status, self.seconds, self.body = SIZE, 200, 0.0, None
         self.requests, self.headers, self.statuses = [], [], []
+        self.released = threading.Event()
+        self.released.set()
 
     def reply(self, document):
         self.requests.append(document)
@@ -48,6 +50,7 @@ def serve(model):
             model.headers.append((self.path, self.headers["Authorization"]))
             body = model.reply(document)
             time.sleep(model.seconds)
+            model.released.wait(30)
             self.send_response(model.statuses.pop(0) if model.statuses else model.status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -177,13 +180,15 @@ def test_the_process_reports_the_trouble_and_keeps_its_vectors(server, model):
 
 def test_a_question_does_not_wait_for_texts_that_are_sent(server, model):
     server.answer(StoreTexts([1], [1], ["a"], ["a"], [], "state", is_start=True))
-    model.seconds = 0.8
+    model.released.clear()
     storing = threading.Thread(target=server.answer, args=[StoreTexts([2], [1], ["b"], ["b"], [], "later")])
     storing.start()
-    started = time.monotonic()
+    while len(model.requests) < 2:
+        time.sleep(0.01)
     server.answer(FindNearest("a", None, [], 1))
     server.answer(ReadState())
-    assert time.monotonic() - started < 0.4
+    assert storing.is_alive()
+    model.released.set()
     storing.join()
     assert server.answer(ReadState()).state == "later"
 
