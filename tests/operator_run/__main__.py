@@ -190,8 +190,8 @@ def execute_manual(until: str, commit: str, is_interactive: bool) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that machines are stopped then, too
     directory = CACHE / "machines"
     directory.mkdir(parents=True, exist_ok=True)
-    # In memory: it is seen by this run alone, and gone with it.
-    run_commands(["mount", "-t", "tmpfs", "-o", "size=8g", "tmpfs", str(directory)], "admin", 10)
+    # In memory: it is seen by this run alone, and gone with it. The machines need 8 GB, and a tenth free.
+    run_commands(["mount", "-t", "tmpfs", "-o", "size=12g", "tmpfs", str(directory)], "admin", 10)
     hosts = directory / "hosts"
     hosts.write_text(
         "".join(f"{address} {name}\n" for name, address in {"localhost": "127.0.0.1", **NAMES}.items())
