@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import pytest
 from django.conf import settings
+from django.core.cache import caches
 from django.http import HttpResponse
 from django.template import engines
 from django.test import Client
 from django.test.client import ClientHandler
+from django.test.utils import override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 from rest_framework.permissions import AllowAny
@@ -97,8 +99,14 @@ def scopes(method: str, cell: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def handler() -> ClientHandler:
-    """Shared by all clients: to load the middleware takes longer than to ask."""
-    return Client().handler
+    """Shared by all clients: to load the middleware takes longer than to ask.
+
+    Sessions are cached: each of the requests would read its own again.
+    """
+    handler = Client().handler
+    with override_settings(SESSION_ENGINE="django.contrib.sessions.backends.cached_db"):
+        handler.load_middleware()
+    return handler
 
 
 @pytest.fixture
@@ -134,6 +142,7 @@ Answers = dict[tuple[str, str], HttpResponse]
 
 def ask_everything(path: str, handler: ClientHandler, session_keys: dict[str, str]) -> Answers:
     answers = {}
+    caches["default"].clear()  # of the sessions of earlier tests, whose changes are rolled back
     for actor in ACTORS:
         client = Client()
         client.handler = handler
