@@ -7,7 +7,7 @@ import msgspec
 
 
 def _plain_text(value: object) -> str:
-    # A text with more to it, such as a sentence that pages translate, is stored as it reads.
+    # An instance of a subclass of str, such as a sentence that pages translate, is stored as its plain text.
     if isinstance(value, str):
         return str(value)
     raise TypeError(f"{type(value).__name__} is no value of JSON.")

@@ -39,7 +39,7 @@ class NumberedPage(Generic[Row]):
         return len(self.rows)
 
     def with_rows(self, rows: Sequence[Other]) -> "NumberedPage[Other]":
-        """Return the same page with other rows, such as these as a template needs them."""
+        """Return the same page with other rows, for instance in the form that a template needs."""
         same_page: NumberedPage[Any] = self
         return replace(same_page, rows=rows)
 

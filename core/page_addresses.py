@@ -13,5 +13,5 @@ def address_of(name: str, *arguments: str | int) -> str:
 
 @lru_cache(maxsize=5_000)
 def _build_address(name: str, arguments: tuple[str, ...], prefix: str, urlconf: str) -> str:
-    """Return the address. All that it depends on is an argument."""
+    """Build an address. It depends on nothing but the arguments, so it can be cached."""
     return reverse(name, urlconf, arguments)

@@ -27,7 +27,11 @@ NOTE_EVERY = 60.0
 
 
 class Sign(StrEnum):
-    """`ALL_HOPS`, `DIRECT_CLIENT` and `SCHEME` are good signs: the newer one of a pair counts."""
+    """A sign that a request gives about the proxy in front.
+
+    `ALL_HOPS`, `DIRECT_CLIENT` and `SCHEME` are good signs. Each outdates the bad sign of its kind that was
+    seen before it.
+    """
 
     UNCOUNTED_PROXY = "uncounted_proxy"
     PUBLIC_PROXY = "public_proxy"

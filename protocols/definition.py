@@ -280,6 +280,7 @@ def refuse_faulty(schema: dict[str, Any], part: str) -> None:
 
 
 def _inputs_schema(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of the inputs: the document without its texts and its reserved fields."""
     own_properties = {name: schema for name, schema in properties.items() if not name.startswith("_")}
     inputs = {
         member: value
@@ -295,6 +296,7 @@ def _inputs_schema(document: Mapping[str, Any], properties: Mapping[str, Any]) -
 
 
 def _output_schema(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of the output as a document of its own, with the definitions that it refers to."""
     schema = properties.get(OUTPUT)
     if not isinstance(schema, dict):
         reason = f"“{OUTPUT}” is {describe_value(schema)}; it must be the JSON Schema of the output."

@@ -38,7 +38,10 @@ class CurrentTool:
 
 
 def read_current_tools(endpoint: Endpoint, only: int | None = None) -> dict[str, CurrentTool]:
-    """Return the tools of the endpoint, or `only` one, by `identity`."""
+    """Return the tools of the endpoint by `identity`. only: the primary key of the only tool to read.
+
+    A tool with a version that its policy stops has the label and the digest of the stopped version.
+    """
     tools = Tool.objects.filter(endpoint=endpoint, **({} if only is None else {"pk": only}))
     rows = tools.values_list(
         *("tool_id", "pk", "kind", "status", "current_id", "stopped_id"),

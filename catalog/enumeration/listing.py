@@ -282,6 +282,7 @@ class _Pass:
         return current_tool.is_listed_as(digest, self.protocol.revision)
 
     def _record_repeated_item(self, tool: str, digest: str) -> None:
+        """Note a tool that the list contains twice, and reject it if the two items differ."""
         self.odd.add(tool)
         if tool in self.refused:
             return
@@ -406,7 +407,7 @@ class _Pass:
         return bool(compare(signature.from_json(text), listed_signature).changes)
 
     def _content_digest(self, document: dict[str, Any], read_at: datetime) -> str:
-        # "" for what cannot be read, which is reported where it is decoded.
+        # "" for an unreadable document: `_decode_items` reports it.
         try:
             return self.protocol.content_digest(document, read_at)
         except UnreadableItemError:

@@ -262,6 +262,9 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> FetchR
 
 
 def _forget_page(run: Run, item: Item) -> None:
-    # If the vendor reverts the change, the page has its earlier bytes.
+    """Delete the stored page with the tool, so that the next run reads the page again.
+
+    If the vendor reverts the change, the page has its earlier bytes, and would be taken for unchanged.
+    """
     tools = [identity(item.tool_id)]
     KnownPage.objects.filter(endpoint=run.endpoint_id, tool_ids__contains=tools).delete()

@@ -100,7 +100,10 @@ def send(callback_id: str) -> None:
 
 
 def body(callback: Callback) -> bytes:
-    """Return the body of the request, which is the same at every attempt."""
+    """Return the body of the request, which is the same at every attempt.
+
+    It is a run of ACP if the run of an agent is called back, otherwise an event `call.finished`.
+    """
     call = callback.call
     if callback.run_of:
         ended, result = call.finished_at or call.queued_at, call.decoded()

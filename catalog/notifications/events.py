@@ -245,6 +245,10 @@ def changed_tools(subject: str) -> QuerySet[Tool, int]:
 
 
 def withdrawn_tools(subject: str) -> QuerySet[Tool, int]:
+    """Return the primary keys of the tools that a notice is about and that are still withdrawn.
+
+    subject: a tool, an endpoint that was removed, or the primary key of a run.
+    """
     if subject.startswith(TOOL):
         tools = Tool.objects.filter(pk=int(subject.removeprefix(TOOL)), status=ToolStatus.WITHDRAWN)
         return tools.order_by().values_list("pk", flat=True)

@@ -64,6 +64,7 @@ class ResolvedRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 def resolve_policy(
     *, pin: Stated | None = None, agent: Stated | None = None, endpoint: Stated
 ) -> ResolvedRetryPolicy:
+    """Return each member of the policy from the pin, else the agent, else the endpoint, else the default."""
     levels_in_order: list[tuple[Level, Stated]] = [
         ("pin", pin or {}),
         ("agent", agent or {}),

@@ -93,7 +93,10 @@ def _apply_decision(request: HttpRequest, inbox_filter: InboxFilter) -> None:
 def _parse_decision(
     data: QueryDict, question: InboxFilter
 ) -> tuple[decisions.Decision, FindingQuerySet, bool]:
-    # One finding, all selected ones, or all of the list.
+    """Return the decision, the findings that it is about, and whether it is about several at once.
+
+    question: the filter of the list. The findings are one of the list, the selected ones, or all.
+    """
     for decision in DECISIONS:
         if decision in data:
             return decision, Finding.objects.filter(pk__in=numbers(data.getlist(decision))), False

@@ -1,8 +1,7 @@
 """Requests to authorization servers, with smaller limits than for vendors and without retries.
 
-A token request may have succeeded although its reply was lost, so no request is repeated. For the same reason
-the
-time limit is long: a client that gives up too early loses a rotated refresh token.
+A token request may have succeeded although its reply was lost, so no request is repeated. For the same
+reason the time limit is long: a client that gives up too early loses a rotated refresh token.
 """
 
 import json

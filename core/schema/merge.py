@@ -254,9 +254,10 @@ def _is_equal(one: AnySchema, other: AnySchema) -> bool:
 
 
 def _join_listed_members(one: Schema, other: Schema) -> tuple[Schema, dict[str, AnySchema | None]]:
-    """Return what `_join_members` does where `other` only lists members, without copying those of `one`.
+    """Join `one` with a schema that only lists members, without copying the members of `one`.
 
-    The result has the properties of `one`, and apart from it those that change. None: it lacks this one.
+    Return the joined schema with the properties of `one`, and the properties that change: their new schema,
+    or None for one that is removed. The result means the same as that of `_join_members`.
     """
     side = _MemberRules(one)
     others = both(side.others, True)

@@ -392,7 +392,7 @@ class WordsForm(OperationForm):
         return names.get(path) or names.get(f"{path}.preset") or names.get(f"{path}.description") or path
 
     def field_value(self, name: str, value: object) -> object:
-        # Without their own text the layer below is effective; each field starts with the effective text.
+        # A field without a text of this layer shows the inherited one, which is effective.
         path = self.paths[name]
         if path[0] == "effects":
             return {True: "true", False: "false"}.get(bool(value), "") if value is not None else ""

@@ -139,7 +139,7 @@ def names_the_same(name: str, others: frozenset[str]) -> bool:
     return distinctive <= others if distinctive else bool(words) and words <= others
 
 
-def is_told_by(name: str, output: str) -> bool:
+def is_given_by(name: str, output: str) -> bool:
     """Return whether an output of this name supplies the input called `name`. No output supplies a value that
     the user wants anew.
     """

@@ -410,12 +410,13 @@ def stated_values(name: str, text: str) -> Iterator[StatedValue]:
 
 
 def _may_return(tool: VocabularyTool, known_input: KnownInput) -> bool:
+    """Return whether the tool may return a value for the input, by the names of its outputs."""
     if not tool.outputs:  # The outputs are not declared, so only the tool's texts can be compared.
         return input_names.names_the_same(
             known_input.name, input_names.words_of(f"{tool.name} {tool.description}")
         )
     return any(
-        input_names.is_told_by(known_input.name, name)
+        input_names.is_given_by(known_input.name, name)
         for output in tool.outputs
         for name in (output.name, *output.holds)
     )

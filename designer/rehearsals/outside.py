@@ -211,6 +211,7 @@ def _end_run(
     failures: Mapping[int, str],
     message: str,
 ) -> None:
+    """Store the results and end the run. message: why it failed, "" if it succeeded."""
     _store_results(run, run_sentences, choices_by_sentence, failures)
     run.payload = {"tried": run.payload["tried"]} if message else {}
     run.due_at, run.message = None, message

@@ -270,12 +270,14 @@ class _Conversation:
     protocol: Protocol
 
     def begin(self, session: HttpSession) -> Outcome:
+        """Send the call, or the answers to the call that it continues."""
         state = (self.call.continues.decoded().resume or {}) if self.call.continues else NOTHING_SENT
         if state == NOTHING_SENT:
             return self.protocol.invoke(session, *self._called_version(), self.call.arguments)
         return self.protocol.resume(session, *self._called_version(), state, self.call.answers)
 
     def again(self, session: HttpSession, before: Outcome) -> Outcome:
+        """Repeat the request after an outcome that allows that."""
         if before.resume is None:
             return self.begin(session)
         return self.protocol.resume(session, *self._called_version(), before.resume, {})

@@ -195,6 +195,10 @@ class _Call:
         return outcome
 
     def _run_in_transport(self, used: int, exchange: Callable[[Transport], Outcome]) -> Outcome:
+        """Perform the exchange in a conversation with the server, and convert its errors to outcomes.
+
+        used: the number of the last request in earlier conversations about this call.
+        """
         transport = Transport(self.session, used, self.questions, self.era)
         try:
             with transport:

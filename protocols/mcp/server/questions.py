@@ -90,6 +90,10 @@ def questions_of(result: ToolCallResult, client: Client) -> dict[str, Any] | Non
 
 
 def _refuse_undeclared(kinds: set[str], message: str, call: int | None, client: Client) -> None:
+    """Raise RpcError if the client did not declare that it answers questions of these kinds.
+
+    call: the call that asks them; None if it was not sent.
+    """
     missing = kinds - set(client.kinds)
     if client.is_modern and missing:
         # A member of a capability requires the capability itself.
