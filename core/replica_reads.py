@@ -124,6 +124,7 @@ def _is_current() -> bool:
 
 
 def _position_a_moment_ago() -> int:
+    """Return the position in the log of the primary at the sample before the newest one."""
     now = time.monotonic()
     samples = _process.samples
     if not samples or now - samples[-1].taken_at > SAMPLE_SECONDS:

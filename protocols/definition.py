@@ -94,7 +94,9 @@ class Definition(Protocol):
         # The order of the properties is the order in which a model writes them.
         first = {TOOL: {**_TEXT, "const": signature.name}}
         first |= {member: reserved[member] for member in (ACTIVITY, REASONING) if member in reserved}
-        document = _form(Parts(signature.name, signature.title, signature.description, inputs, output), first)
+        document = _write_document(
+            Parts(signature.name, signature.title, signature.description, inputs, output), first
+        )
         return document | document_rest | {"properties": document["properties"] | reserved}
 
     def why_not_run(self, signature: Signature) -> Note | None:
@@ -215,13 +217,14 @@ def document_of(parts: Parts) -> dict[str, Any]:
     }
     if REASONING in parts.reserved:
         first[REASONING] = parts.reserved[REASONING]
-    document = _form(parts, first)
+    document = _write_document(parts, first)
     if required := parts.reserved.get("required"):
         document["required"] = [*required, *document.get("required", [])]
     return document
 
 
-def _form(parts: Parts, first: Mapping[str, Any]) -> dict[str, Any]:
+def _write_document(parts: Parts, first: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with these reserved fields before the inputs and the output after them."""
     texts = {"title": parts.title, "description": parts.description}
     return {
         "type": "object",

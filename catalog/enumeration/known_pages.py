@@ -64,10 +64,10 @@ def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
     """
     # Another address, setting, credential or sign-in may bring another list.
     credential = endpoint.credential
-    who: list[object] | None = None
+    credential_facts: list[object] | None = None
     if credential:
         signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
-        who = [str(credential.pk), credential.set_at, signed_in_at, sessions.facts(credential)]
+        credential_facts = [str(credential.pk), credential.set_at, signed_in_at, sessions.facts(credential)]
     settings = {setting.name: setting.default for setting in protocol.settings} | endpoint.settings
-    parts = [endpoint.url, settings, who]
+    parts = [endpoint.url, settings, credential_facts]
     return f"{protocol.name}:{protocol.revision}:{canonical_json.digest(parts)[:12]}"

@@ -92,7 +92,8 @@ def fetch(tool: Tool) -> FetchResult:
         time.sleep(LOOK_EVERY)
 
 
-def _fetch_and_settle(tool: Tool, mine: QuerySet[Any]) -> FetchResult:
+def _fetch_and_settle(tool: Tool, claimed_row: QuerySet[Any]) -> FetchResult:
+    """Read the tool from its vendor, store the result in the claimed row, and end the claim."""
     wait = timedelta(seconds=settings.FRESH_SECONDS)
     try:
         fetched = _fetch_tool(tool)
@@ -107,7 +108,7 @@ def _fetch_and_settle(tool: Tool, mine: QuerySet[Any]) -> FetchResult:
             raise  # The claim runs out.
         logger.exception("tool %s was not read", tool.pk)
         fetched = FetchResult("INTERNAL", "Pegboard itself failed here; its log says more.")
-    mine.update(
+    claimed_row.update(
         claim=None,
         claimed_until=None,
         read_at=Now(),

@@ -210,11 +210,11 @@ class _SampleTextWriter:
         if ends < 0 or not least.isdecimal() or (most and not most.isdecimal()):
             return None  # a brace that stands for itself
         self.at = ends + 1
-        few = int(least)
-        many = few if not comma else int(most) if most else None
-        if few > MAX_TEXT or (many is not None and many < few):
+        minimum = int(least)
+        maximum = minimum if not comma else int(most) if most else None
+        if minimum > MAX_TEXT or (maximum is not None and maximum < minimum):
             raise UnwritablePatternError(self.pattern)
-        return few, many
+        return minimum, maximum
 
     def escaped(self) -> list[str]:
         """Return the characters that an escape means; none for an anchor."""

@@ -128,8 +128,8 @@ def find_listed_release(request: Request, slug: str, number: str, *, hands_out: 
 
 def chosen_release(releases: QuerySet[Release], name: str) -> Release:
     """Return the named one of an agent's releases. Raises DomainError."""
-    which = release_access.release_conditions(name)
-    release = None if which is None else releases.filter(**which).first()
+    conditions = release_access.release_conditions(name)
+    release = None if conditions is None else releases.filter(**conditions).first()
     if release is None:
         raise publishing.not_found_error(name)
     return release

@@ -198,9 +198,9 @@ def formats_of(release: Release) -> list[dict[str, Any]]:
             "left_out": carried_part.left_out,
             "remarks": carried_part.remarks,
             "wire": {
-                tool.signature.name: way
+                tool.signature.name: mapping
                 for tool in tools
-                if (way := transfers.way_back(tool.signature, format_.wire(tool.signature)))
+                if (mapping := transfers.reverse_mapping(tool.signature, format_.wire(tool.signature)))
             },
         }
         for format_, carried_part in exports.carried_by_format(document)

@@ -52,8 +52,8 @@ def write_tool(tool: ReleasedTool) -> dict[str, Any]:
 def _wire(tool: ReleasedTool) -> dict[str, Any]:
     signature, names = tool.signature, wire(tool.signature)
     if signature.kind == transfers.KIND:
-        return transfers.way_back(signature, names)
-    way = {
+        return transfers.reverse_mapping(signature, names)
+    mapping = {
         "id": tool.id,
         "vendor": tool.vendor,
         "endpoint": tool.endpoint,
@@ -67,16 +67,16 @@ def _wire(tool: ReleasedTool) -> dict[str, Any]:
         "presets": {h.parameter.name: h.preset for h in signature.hidden if h.preset is not UNSET},
     }
     if tool.retry:
-        way["retry"] = structs.asdict(tool.retry)
+        mapping["retry"] = structs.asdict(tool.retry)
     if tool.follows_vendor:
-        way["mode"] = tool.mode
+        mapping["mode"] = tool.mode
     if tool.configuration:
-        way["configuration"] = str(tool.configuration)
+        mapping["configuration"] = str(tool.configuration)
     if names.whole:
-        way["whole"] = names.whole
+        mapping["whole"] = names.whole
     if names.whole_output:
-        way["whole_output"] = names.whole_output
-    return way
+        mapping["whole_output"] = names.whole_output
+    return mapping
 
 
 def wire(signature: Effective) -> Wire:

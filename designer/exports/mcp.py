@@ -61,8 +61,8 @@ def _write_tool(tool: Effective, names: Wire) -> dict[str, Any]:
         tool_document["annotations"] = annotations
     if schema.is_web_address(tool.img):
         tool_document["icons"] = [{"src": tool.img}]
-    if way := transfers.way_back(tool, names):
-        tool_document["_meta"] = {WIRE: way}
+    if mapping := transfers.reverse_mapping(tool, names):
+        tool_document["_meta"] = {WIRE: mapping}
     return tool_document
 
 

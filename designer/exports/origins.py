@@ -31,14 +31,14 @@ class Span(NamedTuple):
 class OriginTexts:
     """The texts of a tool, and the origin of each.
 
-    name: the origin of the tool's name. texts: by the path of the member. whose: returns the origin of a
-    member.
+    name: the origin of the tool's name. texts: by the path of the member. origin_at: returns the origin of
+    a member.
     """
 
     tool: Effective
     name: Origin
     texts: Mapping[Path, Any]
-    whose: Callable[[Path], Origin]
+    origin_at: Callable[[Path], Origin]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +88,14 @@ def spans(own: object, places: ToolPaths, wire: Wire, tool_texts: OriginTexts) -
 def _list_regions(
     own: object, places: ToolPaths, wire: Wire, tool_texts: OriginTexts
 ) -> Iterator[tuple[Path, _Region]]:
-    tool, whose = tool_texts.tool, tool_texts.whose
-    yield places.description, _Region(texts=((tool.description, whose(("description",))),))
-    yield ("title",), _Region(values=whose(("title",)))
+    tool, origin_at = tool_texts.tool, tool_texts.origin_at
+    yield places.description, _Region(texts=((tool.description, origin_at(("description",))),))
+    yield ("title",), _Region(values=origin_at(("title",)))
     for member in ("tags", "img", "icons"):
         yield (member,), _Region(values="vendor")
     for hint, effect in {**_HINTS, "openWorld": "open_world"}.items():
         for name in (hint, f"{hint}Hint"):
-            yield ("annotations", name), _Region(values=whose(("effects", effect)))
+            yield ("annotations", name), _Region(values=origin_at(("effects", effect)))
     for keyword in tool.schema_rest or ():
         yield (*places.inputs, keyword), _Region(around="vendor", values="vendor")
     inputs = {visible.parameter.name: (visible.parameter, visible.preset) for visible in tool.inputs}
@@ -129,7 +129,7 @@ def _of_members(own: object, side: _Side, tool_texts: OriginTexts) -> Iterator[t
     keys: dict[str, Origin] = {}
     for name, vendor_name in side.names.items():
         if vendor_name in side.parameters:
-            origin = tool_texts.whose((side.member, vendor_name, "name"))
+            origin = tool_texts.origin_at((side.member, vendor_name, "name"))
             is_generated = origin == "vendor" and name != vendor_name
             keys[name] = "generated" if is_generated else origin
     members = value_at(own, side.path)
@@ -144,7 +144,7 @@ def _of_members(own: object, side: _Side, tool_texts: OriginTexts) -> Iterator[t
     for path, name in paths.items():
         parameter, preset = side.parameters.get(side.names.get(name, ""), (None, UNSET))
         if parameter is not None:
-            origin = tool_texts.whose((side.member, parameter.name, "preset"))
+            origin = tool_texts.origin_at((side.member, parameter.name, "preset"))
             yield path, _of_parameter(parameter, keys, side.member, tool_texts)
             if preset is not UNSET:
                 yield (*path, "default"), _Region(around=origin, values=origin)
@@ -155,13 +155,13 @@ def _of_parameter(
 ) -> _Region:
     here = (side, parameter.name)
     text = tool_texts.texts.get((*here, "description"), parameter.description)
-    texts: list[tuple[str, Origin]] = [(str(text), tool_texts.whose((*here, "description")))]
+    texts: list[tuple[str, Origin]] = [(str(text), tool_texts.origin_at((*here, "description")))]
     for value in parameter.allowed_values:
         if value.description:
             # As a list in the description, or beside the value.
             texts.append((f"{value.name}: ", "vendor"))
-            whose = tool_texts.whose((*here, "values", value.name, "description"))
-            texts.append((value.description, whose))
+            origin = tool_texts.origin_at((*here, "values", value.name, "description"))
+            texts.append((value.description, origin))
     is_schema = isinstance(parameter.schema, dict)
     names: dict[str, Origin] = {**keys}
     names |= {value.name: "vendor" for value in parameter.allowed_values}

@@ -45,7 +45,7 @@ def signature_of(transfer: ReleasedTransfer) -> Effective:
     )
 
 
-def way_back(tool: Effective, names: Wire) -> dict[str, Any]:
+def reverse_mapping(tool: Effective, names: Wire) -> dict[str, Any]:
     """Return what a caller in the format of `names` needs to know: the vendor's names, or the agent that
     takes over."""
     if tool.kind == KIND:

@@ -208,7 +208,7 @@ def _origins_of(
         return "agent" if path in of_agent else "catalog" if path in of_catalog else "vendor"
 
     name: Origin = "vendor" if tool.name == tool.wire_name else "generated"
-    return OriginTexts(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=origin_of)
+    return OriginTexts(tool=tool, name="agent" if pin.alias else name, texts=texts, origin_at=origin_of)
 
 
 def budget(agent: Agent, format_: Format) -> FormatBudget:

@@ -203,8 +203,8 @@ class ToolSelection:
         done: int = 0,
     ) -> Self:
         allowed = agent_vendors.allowed_vendors_of(agent)
-        deed, _, what = parameters.get("do", "").partition(":")
-        cursor = {"to": what, "search": ""}.get(deed, parameters.get("at", ""))
+        action, _, target = parameters.get("do", "").partition(":")
+        cursor = {"to": target, "search": ""}.get(action, parameters.get("at", ""))
         query = replace(tool_search.query_of(parameters, allowed), status=(ToolStatus.ACTIVE,), endpoint=None)
         page, problem = tool_search.search_tools(replace(query, cursor=cursor))
         here = {pin.tool_id: pin for pin in pinned_signatures.read_tools([agent])}
@@ -277,16 +277,16 @@ class ToolSelection:
 
 def _ticked_tool_ids(parameters: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
     """Return the tools that are ticked after a button was pressed. `rows`: those that the page shows."""
-    deed, _, what = parameters.get("do", "").partition(":")
+    action, _, target = parameters.get("do", "").partition(":")
     offered = {row["id"]: row["effect"] for row in rows if row["is_offered"]}
     ticks = [pk for pk, _ in _ticks(parameters)]
-    if deed == "drop":
-        return [pk for pk in ticks if pk != number(what)]
-    if deed == "all":
+    if action == "drop":
+        return [pk for pk in ticks if pk != number(target)]
+    if action == "all":
         return list(dict.fromkeys([*ticks, *offered]))
-    if deed in ("none", "reads"):
+    if action in ("none", "reads"):
         ticks = [pk for pk in ticks if pk not in offered]
-        return ticks + [pk for pk, effect in offered.items() if deed == "reads" and effect == "reads"]
+        return ticks + [pk for pk, effect in offered.items() if action == "reads" and effect == "reads"]
     return ticks
 
 

@@ -164,7 +164,7 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
     if pin and "draft" in context:
         context["draft"].pins_made.add(pin)
     if "HX-Request" in request.headers:
-        return _pins_changed(request, row, context)
+        return _render_changed_pins(request, row, context)
     if refused:
         messages.error(request, refused)
     return redirect("procedure", slug, row.slug)
@@ -178,7 +178,7 @@ def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResp
     for pin in removed:
         pins.remove_pin(pin, actor=person(request))
     if "HX-Request" in request.headers:
-        return _pins_changed(request, row, _lint_typed_text(request, row))
+        return _render_changed_pins(request, row, _lint_typed_text(request, row))
     if removed:
         messages.success(
             request, _("Unpinned: {names}.").format(names=", ".join(pin.name for pin in removed))
@@ -372,7 +372,7 @@ def procedure_restore(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     return redirect("procedure", slug, row.slug)
 
 
-def _pins_changed(request: HttpRequest, row: Procedure, context: dict[str, Any]) -> HttpResponse:
+def _render_changed_pins(request: HttpRequest, row: Procedure, context: dict[str, Any]) -> HttpResponse:
     context |= {"agent": row.agent, "procedure": row}
     if "checked" in context:
         pin_rows = agent_panes.read_pins(row.agent)

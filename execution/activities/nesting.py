@@ -45,8 +45,8 @@ def extents(nodes: Mapping[int, ActivityNode]) -> dict[int, ActivityExtent | Non
             )
         return measured[version_id]
 
-    for which in nodes:
-        measure(which)
+    for node_id in nodes:
+        measure(node_id)
     return measured
 
 

@@ -82,9 +82,9 @@ def _too_much(extent: ActivityExtent | None) -> tuple[str, str] | None:
 
 
 def _build_node(kind: str, config: Mapping[str, Any]) -> ActivityNode:
-    which = kinds.get(kind)
-    parts = tuple(which.activities(config))
-    return ActivityNode(len(which.tools(config)) + len(parts), parts)
+    activity_kind = kinds.get(kind)
+    parts = tuple(activity_kind.activities(config))
+    return ActivityNode(len(activity_kind.tools(config)) + len(parts), parts)
 
 
 def _nodes_around(
@@ -96,8 +96,10 @@ def _nodes_around(
     node: the activity as it will be. before: as it was, whose callees are included.
     """
     rows = run_prepared(_AROUND, [key, [*node.parts, *before.parts], key])
-    nodes = {which: ActivityNode(steps, tuple(parts)) for which, steps, parts, _unused in rows} | {key: node}
-    return nodes, {which for which, *_unused, is_above in rows if is_above}
+    nodes = {
+        activity_id: ActivityNode(steps, tuple(parts)) for activity_id, steps, parts, _unused in rows
+    } | {key: node}
+    return nodes, {activity_id for activity_id, *_unused, is_above in rows if is_above}
 
 
 _AROUND = """

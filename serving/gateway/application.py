@@ -78,7 +78,7 @@ class Gateway:
         if path.startswith(ROOT) or is_api:
             with suppress(Resolver404):
                 match = resolve(path)
-        # A view that checks its callers itself, as those of the API do.
+        # The middleware of pages checks the callers of pages. Other views check their callers themselves.
         if match is None or getattr(match.func, "login_required", True):
             return self._pages(meta, start_response)
         meta[MATCH_IN_ENVIRON] = match

@@ -148,12 +148,12 @@ def _complete_sign_in(row: SignIn, answer: RedirectParameters, actor: User, redi
     sent_secrets = [Secret(answer.code), verifier, *([secret] if secret else [])]
     began = time.monotonic()
     try:
-        got = token_request.request(grant, grant_requests.token_form(grant, secret, fields), sent_secrets)
+        tokens = token_request.request(grant, grant_requests.token_form(grant, secret, fields), sent_secrets)
     except ProtocolError as error:
         raise DomainError(
             "sign_in_failed", _("The sign-in was not completed: {reason}").format(reason=error.message)
         ) from None
-    _store_tokens(grant, got, time.monotonic() - began, actor)
+    _store_tokens(grant, tokens, time.monotonic() - began, actor)
     return row.credential
 
 
@@ -187,18 +187,20 @@ def _check_issuer(grant: Grant, answer: RedirectParameters) -> None:
     raise DomainError("sign_in_issuer", reason)
 
 
-def _store_tokens(grant: Grant, got: Tokens, elapsed_seconds: float, actor: User) -> None:
+def _store_tokens(grant: Grant, tokens: Tokens, elapsed_seconds: float, actor: User) -> None:
     # Replaces any tokens, also those that are being renewed, unless the client has changed.
-    changes = renewal.columns_for(grant, got, elapsed_seconds, is_sign_in=True)
+    changes = renewal.columns_for(grant, tokens, elapsed_seconds, is_sign_in=True)
     changes |= {"scope": grant.scope, "wanted_scope": ""}
     with transaction.atomic():
-        now = Grant.objects.select_for_update(of=("self",)).filter(pk=grant.pk).first()
-        if now is None or any(getattr(now, name) != getattr(grant, name) for name in WHOSE_TOKENS):
+        stored_grant = Grant.objects.select_for_update(of=("self",)).filter(pk=grant.pk).first()
+        if stored_grant is None or any(
+            getattr(stored_grant, name) != getattr(grant, name) for name in WHOSE_TOKENS
+        ):
             raise DomainError(
                 "sign_in_changed", _("The credential was changed meanwhile. Begin again."), status=409
             )
         rows = Grant.objects.filter(pk=grant.pk)
-        rows.update(**changes, generation=now.generation + 1, signed_in_at=Now(), signed_in_by=actor)
+        rows.update(**changes, generation=stored_grant.generation + 1, signed_in_at=Now(), signed_in_by=actor)
         audit.record(
             actor,
             "sign in",

@@ -39,7 +39,7 @@ def test_transfer_is_written_as_a_tool():
         "signature": transfers.signature_of(TRANSFER),
         "tuning": {},
     }
-    assert transfers.way_back(written.signature, wire.Wire()) == {"kind": "transfer", "agent": "desk"}
+    assert transfers.reverse_mapping(written.signature, wire.Wire()) == {"kind": "transfer", "agent": "desk"}
 
 
 def test_a2t_names_a_transfer_in_the_tags():
