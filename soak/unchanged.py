@@ -95,7 +95,7 @@ def released(field: Field, vendor: Vendor) -> None:
 
 
 def fetch(actor: User, digests: Counter[tuple[str, str]], count: int) -> None:
-    """As a runtime does, over the whole of the product but the socket."""
+    """Fetch exports as a runtime does, through the whole product except its socket."""
     client = APIClient()
     client.force_login(actor)
     names = [export_format.name for export_format in exports.FORMATS]
