@@ -6,18 +6,23 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 from django.conf import settings
+from django.db import InternalError
+from django.http import HttpResponse
 
 from core import redis_client, replica_reads
 from pegboard.local import embedded
 from pegboard.local.embedded import SUPERUSER, Embedded
+from pegboard.web.replica_reads import ReplicaReadsMiddleware
 from tests.pegboard.ops.test_metrics import web
 
 pytestmark = pytest.mark.faults
@@ -142,12 +147,48 @@ def test_reads_go_to_the_replica_see_what_requests_wrote_and_survive_its_loss(pa
     wait_until(lambda: latest in pair.names())
 
     wait_until(pair.reads_the_replica)
+    # Keys are checked on the primary.
+    pair.run(pair.primary, "UPDATE people_apitoken SET revoked_at = now()")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        pair.names()
+    with refused.value as answer:
+        assert answer.code == 401
+    pair.run(pair.primary, "UPDATE people_apitoken SET revoked_at = NULL")
+
+    wait_until(pair.reads_the_replica)
     # The primary answers while the replica is away.
     pair.replica.stop()
     pair.rename("Renamed by a worker")
     assert sorted(pair.names()) == ["Renamed by a worker", "Written by a request"]
     pair.ask("/api/v1/agents/", {"name": "Written without a replica"})
     assert len(pair.names()) == 3
+
+
+@contextmanager
+def on_replica():
+    yield True
+
+
+def test_a_route_that_writes_is_read_on_the_primary_from_then_on(monkeypatch, rf):
+    monkeypatch.setattr(replica_reads, "is_configured", lambda: True)
+    monkeypatch.setattr(replica_reads, "on_replica", on_replica)
+    routes = []
+
+    def write(request):
+        routes.append(request.resolver_match.view_name)
+        raise InternalError from psycopg.errors.ReadOnlySqlTransaction()
+
+    def read(request):
+        routes.append(request.resolver_match.view_name)
+        return HttpResponse()
+
+    middleware = ReplicaReadsMiddleware(read)
+    for route, view in (("writes", write), ("writes", write), ("reads", read), ("reads", read)):
+        request = rf.get("/")
+        request.resolver_match = SimpleNamespace(view_name=route)
+        response = middleware.process_view(request, view, (), {})
+        assert (response is None) is (route == "writes")
+    assert routes == ["writes", "reads", "reads"]
 
 
 def test_without_a_replica_nothing_changes(settings):
