@@ -119,7 +119,7 @@ class _PartsReader:
     def _end_container(self) -> None:
         container = self.containers[-1]
         if container.expects in ("key", "value") and container.value:
-            # After a comma. With the last value, the fault is in a container that has ended.
+            # It ends after a comma. The container itself is broken, and its values so far are the substitute.
             container.value = BrokenPart("JSON_SYNTAX", "a comma without a value", container.value)
         else:
             self._require_next("end")

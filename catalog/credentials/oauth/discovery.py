@@ -133,7 +133,7 @@ class _ServerDiscovery:
             if seconds_left <= 0:
                 break
             with suppress(UnavailableError, ProtocolViolationError):
-                challenge, is_listed = _asked_for_tools(self.url, protocol, seconds_left)
+                challenge, is_listed = _challenge_to_listing(self.url, protocol, seconds_left)
                 if challenge:
                     self._note_step(
                         self.url,
@@ -225,7 +225,7 @@ class _ServerDiscovery:
         self.found.steps.append(Step(printable(address, 300), message))
 
 
-def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
+def _challenge_to_listing(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
     """Return the challenge to the first request of a listing, and whether it was answered instead."""
     limits = replace(http.METADATA_LIMITS, session=seconds)
     with HttpSession(
