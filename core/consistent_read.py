@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 @contextmanager
 def one_moment() -> Iterator[None]:
-    """Inside, every query sees the data that was committed when the first query ran. Writes fail."""
+    """Let every query inside see the data that was committed when the first one ran. Writes fail."""
     # A page that reads ids first and then rows would otherwise show a mixture when a run is recorded in
     # between. Inside a transaction that has begun before, it changes nothing.
     if connection.in_atomic_block:

@@ -57,7 +57,7 @@ def keys(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckM
 
 
 def proxies(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Requests arrive through a proxy, but no proxy is configured for encryption and limits."""
+    """Warn if requests arrive through a proxy and the settings do not say that it ends TLS."""
     if not settings.NUM_PROXIES or settings.HTTPS:
         return []
     hint = (

@@ -73,7 +73,10 @@ def _oidc() -> dict[str, Any] | None:
 
 
 def _mail(url: str) -> dict[str, object]:
-    """`smtp://user:password@host:587` (STARTTLS; `?tls=off` for a relay on this machine) or `smtps://...`."""
+    """Return the settings of a mail server. Raises ImproperlyConfigured.
+
+    url: `smtp://user:password@host:587` (STARTTLS; `?tls=off` for a relay on this machine) or `smtps://...`.
+    """
     parts = parse_address("PEGBOARD_MAIL_URL", url, ("smtp", "smtps"))
     if not parts.host:
         raise ImproperlyConfigured("PEGBOARD_MAIL_URL names no host: smtp://user:password@host:587")

@@ -265,7 +265,7 @@ def comparison_document(comparison: diff.SignatureDifference) -> dict[str, Any]:
 
 
 def find_version(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion:
-    """See `versions.find_version`. Raises DomainError if there is no such version."""
+    """Return the version as `versions.find_version` does. Raises DomainError if there is none."""
     row = versions.find_version(tool, version=version, ordinal=ordinal)
     if row is None:
         message = versions.unknown_version_message(tool, version=version, ordinal=ordinal)

@@ -124,7 +124,10 @@ def _reserve_turn(limit: RateLimit, turn_id: str, patience: float, longest: floa
 
 
 def take(limit: RateLimit, turn_id: str, patience: float, longest: float, now: float | None = None) -> int:
-    """See TAKE_A_TURN. `now`: seconds that replace the server's clock. Raises redis.RedisError."""
+    """Run TAKE_A_TURN and return its result. now: seconds that replace the server's clock.
+
+    Raises redis.RedisError.
+    """
     milliseconds = [round(seconds * 1000) for seconds in (longest, WINDOW, patience)]
     clock = "" if now is None else round(now * 1000)
     keys = (f"{limit.key}:busy", f"{limit.key}:starts")

@@ -72,7 +72,7 @@ def is_about(finding: Finding, version: ToolVersion) -> bool:
 
 
 def waiting_about_version() -> QuerySet[Finding]:
-    """Findings about the version of the outer query that wait for a decision."""
+    """Return the findings about the version of the outer query that wait for a decision."""
     return about_version().waiting()
 
 

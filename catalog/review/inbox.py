@@ -90,7 +90,7 @@ class Waiting:
         return max((size.newest for size in self._matching_sizes(inbox_filter)), default=0)
 
     def page(self, inbox_filter: InboxFilter, start: int, max_count: int) -> list[int]:
-        """Keys of the findings at these places of the list."""
+        """Return the primary keys of up to `max_count` findings of the list, from the one at `start`."""
         parts: list[tuple[Part, int]] = []
         skipped = end = 0
         for rank, size in enumerate(self._matching_sizes(inbox_filter)):

@@ -419,7 +419,7 @@ def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def vendors_with_counts() -> QuerySet[Vendor]:
-    """Live vendors with how many live endpoints and active tools each has."""
+    """Return live vendors, each with the numbers of its live endpoints and active tools."""
     endpoints = Endpoint.objects.filter(vendor=OuterRef("pk"), removed_at=None)
     items = Tool.objects.filter(endpoint__vendor=OuterRef("pk"), status=ToolStatus.ACTIVE)
     # As `EndpointQuerySet.with_item_counts` counts them.

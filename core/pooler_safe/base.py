@@ -80,7 +80,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise
 
     def chunked_cursor(self) -> Any:
-        """Outside of a transaction a cursor lives in the server's session, which must be ours."""
+        """Return a cursor of the server, or a plain one where its session may be lent to others meanwhile."""
         self.ensure_connection()
         if session_of(self.connection).is_pooled and not self.in_atomic_block:
             return self.cursor()

@@ -63,7 +63,10 @@ class ReleaseBytesView(GenericAPIView[Release]):
         *,
         with_presets: Release | None = None,
     ) -> HttpResponseBase:
-        """with_presets: the release, if the body contains its presets."""
+        """Reply with the body, or with 304 if the client has it.
+
+        with_presets: the release, if the body contains its presets.
+        """
         response: HttpResponse
         if publishing.etag_matches(tag, request.headers.get("If-None-Match", "")):
             response = HttpResponseNotModified()

@@ -45,7 +45,7 @@ def bind(
     expected: str = WHATEVER,
     acceptance: Acceptance = NOTHING_ACCEPTED,
 ) -> Binding:
-    """See `environments.bind`. Raises ChecksFailedError."""
+    """Bind as `environments.bind` does, if the checks of the move pass. Raises ChecksFailedError."""
     binding = environments.bind(
         environment,
         tool,
@@ -68,7 +68,7 @@ def unbind(
     expected: str = WHATEVER,
     acceptance: Acceptance = NOTHING_ACCEPTED,
 ) -> None:
-    """See `environments.unbind`. Raises ChecksFailedError."""
+    """Unbind as `environments.unbind` does, if the checks of the move pass. Raises ChecksFailedError."""
     environments.unbind(environment, tool, actor=actor, expected=expected, reason=acceptance.reason)
     _run_checks(environment.agent, tool, [environment], actor, acceptance)
 
@@ -83,7 +83,7 @@ def move_named(
     version: ActivityVersion,
     acceptance: Acceptance = NOTHING_ACCEPTED,
 ) -> None:
-    """See `environments.move_named`. Raises ChecksFailedError."""
+    """Move as `environments.move_named` does, if the checks of the move pass. Raises ChecksFailedError."""
     environments.move_named(
         agent, tool, actor=actor, activity=activity, version=version, reason=acceptance.reason
     )
@@ -99,7 +99,7 @@ def create_environment(
     is_default: bool = False,
     acceptance: Acceptance = NOTHING_ACCEPTED,
 ) -> Environment:
-    """See `environments.create` and `make_default`. Raises ChecksFailedError."""
+    """Create an environment, and make it the default one if requested. Raises ChecksFailedError."""
     environment = environments.create(agent, actor=actor, name=name)
     return make_default(environment, actor=actor, acceptance=acceptance) if is_default else environment
 

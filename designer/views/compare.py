@@ -36,7 +36,7 @@ def tool_compare(request: HttpRequest) -> HttpResponse:
         "inputs": [line for line in result.inputs if line.differs or not is_brief],
         "outputs": [line for line in result.outputs if line.differs or not is_brief],
         "agents": agents,
-        "chosen": request.GET.get("agent") or last_agent.last_agent_address(request, agents),
+        "chosen": request.GET.get("agent") or last_agent.last_agent_slug(request, agents),
         "is_brief": is_brief,
         "other_url": f"?{query.urlencode()}",
     }

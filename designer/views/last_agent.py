@@ -18,7 +18,7 @@ def remember(request: HttpRequest, agent: Agent) -> None:
         request.session[_KEY] = agent.pk
 
 
-def last_agent_address(request: HttpRequest, agents: Iterable[Agent]) -> str:
+def last_agent_slug(request: HttpRequest, agents: Iterable[Agent]) -> str:
     """Return the slug of the user's last agent; "" if it is not among `agents`, to which the user may pin."""
     last = request.session.get(_KEY)
     return next((agent.slug for agent in agents if agent.pk == last), "")

@@ -79,7 +79,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "sorts": options(sort_choices(), query.get("sort", "")),
         "endpoint": endpoints.first() if query.get("endpoint") else None,
         "agents": agents,
-        "proposed_agent": last_agent.last_agent_address(request, agents),
+        "proposed_agent": last_agent.last_agent_slug(request, agents),
     }
     return render(request, "designer/tools.html", context | frame)
 

@@ -60,7 +60,7 @@ def tool(request: HttpRequest, pk: int) -> HttpResponse:
     initial = {
         "agent": visible_agents[0].slug
         if len(visible_agents) == 1
-        else last_agent.last_agent_address(request, visible_agents)
+        else last_agent.last_agent_slug(request, visible_agents)
     }
     return _render_overview(request, row, PinForm(tool=row, actor=person(request), initial=initial))
 

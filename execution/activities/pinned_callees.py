@@ -23,7 +23,7 @@ def record(caller: ActivityVersion, callees: Iterable[ActivityVersion]) -> None:
 
 
 def recorded_versions(caller: ActivityVersion) -> set[int]:
-    """Primary keys of the versions that this version runs."""
+    """Return the primary keys of the versions that this version runs."""
     return set(ActivityCallee.objects.filter(caller=caller).values_list("callee", flat=True))
 
 

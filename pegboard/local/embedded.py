@@ -142,7 +142,7 @@ def packaged_programs() -> Path | None:
 
 
 def embedded_programs() -> Path:
-    """PostgreSQL's programs: those that PEGBOARD_PG_BIN names, or those of the package."""
+    """Return the directory of PostgreSQL's programs: PEGBOARD_PG_BIN, or that of the package."""
     if directory := os.environ.get("PEGBOARD_PG_BIN"):
         programs = Path(directory)
     elif package := packaged_programs():

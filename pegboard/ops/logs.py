@@ -113,7 +113,7 @@ def configuration() -> dict[str, Any]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Our loggers write warnings and errors only; afterwards each has the level again that it had."""
+    """Let Pegboard's loggers write warnings and errors only, and restore their levels at the end."""
     loggers = [logging.getLogger(name) for name in OURS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -127,7 +127,7 @@ def quiet() -> Iterator[None]:
 
 @signals.setup_logging.connect
 def keep_our_configuration(**_: object) -> None:
-    """Django has set up logging by now; a receiver of this signal keeps Celery from doing it again."""
+    """Do nothing: a receiver of this signal keeps Celery from replacing the configuration of Django."""
 
 
 @signals.before_task_publish.connect
