@@ -1,4 +1,4 @@
-/* The page for adding tools, as a dialog over the page of the agent. */
+/* The page for adding tools, as a dialog. */
 const on = document.addEventListener.bind(document);
 on("click", async (event) => {
   const link = event.target.closest("[data-dialog]");

@@ -1,8 +1,10 @@
 /* Comfort on top of pages that work without it. */
 const on = document.addEventListener.bind(document);
+const find = document.querySelector.bind(document);
+const findAll = document.querySelectorAll.bind(document);
 
 const toast = (text) => {
-  const box = document.getElementById("toast");
+  const box = find("#toast");
   if (!box) return;
   box.textContent = text;
   clearTimeout(toast.timer);
@@ -13,18 +15,18 @@ const isTyping = (target) => target.closest("input:not([type=checkbox]), textare
 
 /* `/`: the search of the page, else that of the navigation. */
 const focusSearch = () => {
-  const boxes = [...document.querySelectorAll("main [data-search]"), ...document.querySelectorAll("[data-search]")];
+  const boxes = [...findAll("main [data-search]"), ...findAll("[data-search]")];
   const box = boxes.find((one) => one.checkVisibility());
   if (box) box.select();
   else location.assign("/tools/");
   box?.focus();
 };
 
-/* Arrow keys walk the rows; j and k do from anywhere, from the open row. */
+/* Arrow keys walk the rows; j and k do from anywhere. */
 const walk = (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
   if (!step || isTyping(event.target)) return;
-  const fromAnywhere = event.key.length === 1 ? document.querySelector("[data-inbox][data-walk]") : null;
+  const fromAnywhere = event.key.length === 1 ? find("[data-inbox][data-walk]") : null;
   const list = event.target.closest("[data-walk]") ?? fromAnywhere;
   if (!list?.checkVisibility()) return;
   const links = [...list.querySelectorAll("[data-row]")];
@@ -37,10 +39,10 @@ const walk = (event) => {
   next.focus();
 };
 
-/* From an editor back to its row, or to the list where only one is shown. */
+/* From an editor back to its row, or to the list. */
 const goBack = (from) => {
   const detail = from.closest("#detail");
-  const list = document.querySelector("[data-inbox][data-walk]");
+  const list = find("[data-inbox][data-walk]");
   if (!detail || !list) return false;
   if (!list.checkVisibility()) detail.querySelector("[data-back]")?.click();
   else (list.querySelector("[aria-current]") || list.querySelector("[data-row]"))?.focus();
@@ -53,7 +55,7 @@ on("keydown", (event) => {
     event.preventDefault();
     focusSearch();
   } else if (event.key === "Escape") {
-    const menus = document.querySelectorAll("details.menu[open]");
+    const menus = findAll("details.menu[open]");
     menus.forEach((menu) => {
       menu.open = false;
       menu.querySelector("summary").focus();
@@ -71,16 +73,16 @@ on("keydown", (event) => {
 
 /* Presses what names this key; `x` ticks the open row. */
 const press = (key) => {
-  const row = document.querySelector("[data-inbox] li:has([aria-current])");
-  const target = key === "x" ? row?.querySelector("input") : document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  const row = find("[data-inbox] li:has([aria-current])");
+  const target = key === "x" ? row?.querySelector("input") : find(`[data-key="${CSS.escape(key)}"]`);
   target?.click();
   return Boolean(target);
 };
 
-/* Marks the row whose detail is shown. */
+/* Marks the row that is shown. */
 const markShown = () => {
-  const detail = document.querySelector("[data-shows]");
-  const list = document.querySelector("[data-inbox]");
+  const detail = find("[data-shows]");
+  const list = find("[data-inbox]");
   if (!detail || !list) return;
   list.querySelectorAll("[aria-current]").forEach((link) => link.removeAttribute("aria-current"));
   const link = list.querySelector(`[data-item="${detail.dataset.shows}"]`);
@@ -91,9 +93,9 @@ on("htmx:afterSettle", (event) => {
   if (event.target.id !== "detail") return;
   markShown();
   event.target.closest(".inbox").classList.add("is-opened");
-  document.querySelectorAll("#detail [data-counted]").forEach(count);
-  if (!document.querySelector("[data-inbox]").checkVisibility()) event.target.scrollIntoView();
-  document.querySelector("#detail [data-focus]")?.focus({ preventScroll: true });
+  findAll("#detail [data-counted]").forEach(count);
+  if (!find("[data-inbox]").checkVisibility()) event.target.scrollIntoView();
+  find("#detail [data-focus]")?.focus({ preventScroll: true });
 });
 
 /* One box ticks its group, or the whole page. */
@@ -103,7 +105,7 @@ on("change", (event) => {
   group?.querySelectorAll("input[type=checkbox]").forEach((one) => (one.checked = box.checked));
 });
 
-/* The server reads the theme from the cookie. */
+/* The server reads this cookie. */
 on("submit", (event) => {
   if (!event.target.matches("[data-theme-form]")) return;
   event.preventDefault();
@@ -116,12 +118,12 @@ on("submit", (event) => {
 on("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (button) {
-    const source = button.dataset.copy ? document.querySelector(button.dataset.copy) : button.previousElementSibling;
-    /* Chips stand for invisible characters; the copy has the characters. */
+    const source = button.dataset.copy ? find(button.dataset.copy) : button.previousElementSibling;
+    /* Chips stand for invisible characters. */
     await navigator.clipboard.writeText(source.dataset.exact ?? source.textContent);
-    toast(document.getElementById("toast").dataset.copied);
+    toast(find("#toast").dataset.copied);
   }
-  document.querySelectorAll("details.menu[open]").forEach((menu) => {
+  findAll("details.menu[open]").forEach((menu) => {
     if (!menu.contains(event.target)) menu.open = false;
   });
 });
@@ -157,7 +159,7 @@ on("htmx:beforeRequest", (event) => {
     unsent.dataset.sending = "true";
     unsent.addEventListener("htmx:afterRequest", () => event.target.click(), { once: true });
     unsent.dispatchEvent(new Event("refresh"));
-  } else if ((unsent || left.length) && !confirm(document.getElementById("toast").dataset.unsaved)) {
+  } else if ((unsent || left.length) && !confirm(find("#toast").dataset.unsaved)) {
     event.preventDefault();
     if (unsent) delete unsent.dataset.sending;
   } else {
@@ -167,7 +169,7 @@ on("htmx:beforeRequest", (event) => {
 
 /* Keeps the server's words. Four characters are a token. */
 const count = (field) => {
-  const output = document.getElementById(`${field.id}-count`);
+  const output = find(`#${field.id}-count`);
   const length = [...field.value].length;
   if (!output) return;
   output.hidden = !length;
@@ -188,19 +190,33 @@ on("click", (event) => {
   field.focus();
 });
 
-/* A form is sent once, and shows that it works. */
+/* A form is sent once. */
 on("submit", (event) => {
   const form = event.target;
   changed.delete(form);
   if (event.defaultPrevented || !form.matches("[method=post]")) return;
   if (form.ariaBusy) event.preventDefault();
   form.ariaBusy = true;
-  if (event.submitter) event.submitter.ariaBusy = true;
+  if (!event.submitter) return;
+  event.submitter.ariaBusy = true;
+  if (find(":focus-visible")) sessionStorage.sent = keyOf(event.submitter);
 });
-const endBusy = () => document.querySelectorAll("[aria-busy]").forEach((one) => (one.ariaBusy = null));
+
+/* The focus of the keyboard stays there, or goes to the mistake or message. */
+const keyOf = (button) => [location.pathname, button.form.getAttribute("action"), button.textContent].join();
+const { sent } = sessionStorage;
+if (sent && !location.hash) {
+  const said = find("#messages .banner");
+  if (said) said.tabIndex = -1;
+  const [button, other] = [...findAll("form button:not([type])")].filter((one) => keyOf(one) === sent);
+  (find("main [aria-invalid=true]") ?? (other ? said : button) ?? said)?.focus();
+  if (said?.getBoundingClientRect().bottom < 0) toast(said.textContent);
+}
+delete sessionStorage.sent;
+const endBusy = () => findAll("[aria-busy]").forEach((one) => (one.ariaBusy = null));
 addEventListener("pageshow", endBusy);
 
-/* Tray: ticked tools, stored across pages and searches. */
+/* Ticked tools, stored across pages. */
 const KEY = "ticked";
 const MAX_TICKED = 20;
 const MAX_COMPARED = 4;
@@ -214,7 +230,7 @@ const chosen = () => {
 const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
 const drawTray = () => {
   const tools = chosen();
-  document.querySelectorAll("[data-compare]").forEach((box) => {
+  findAll("[data-compare]").forEach((box) => {
     box.checked = tools.some((tool) => tool.id === box.value);
     box.disabled = !box.checked && tools.length >= MAX_TICKED;
   });
@@ -248,10 +264,10 @@ on("click", (event) => {
   drawTray();
 });
 
-/* Fill in partial output of a call as it comes. The page polls, too. */
+/* Fill in partial output of a call. The page polls, too. */
 let followed = null;
 const follow = () => {
-  const part = document.querySelector("[data-follow]");
+  const part = find("[data-follow]");
   if (followed && followed.url !== (part && new URL(part.dataset.follow, document.baseURI).href)) {
     followed.close();
     followed = null;
@@ -259,12 +275,12 @@ const follow = () => {
   if (!part || followed || !window.EventSource) return;
   followed = new EventSource(part.dataset.follow);
   followed.addEventListener("partial", (event) => {
-    const now = document.querySelector("[data-follow]");
+    const now = find("[data-follow]");
     if (now) now.innerHTML = JSON.parse(event.data);
   });
   followed.addEventListener("ended", () => {
     followed.close();
-    document.querySelector("[data-follow]")?.closest("[hx-trigger]")?.dispatchEvent(new Event("ended"));
+    find("[data-follow]")?.closest("[hx-trigger]")?.dispatchEvent(new Event("ended"));
   });
 };
 
@@ -273,7 +289,7 @@ on("htmx:load", follow);
 on("DOMContentLoaded", () => {
   drawTray();
   follow();
-  const tab = document.querySelector(".tabs [aria-current]");
+  const tab = find(".tabs [aria-current]");
   if (tab) tab.parentElement.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - tab.parentElement.offsetWidth / 2;
-  document.querySelectorAll("[data-counted]").forEach(count);
+  findAll("[data-counted]").forEach(count);
 });

@@ -1,4 +1,4 @@
-/* A tool beside the list that it is chosen from: opened by Space or a row's button, moved with the list by j and k. */
+/* A tool beside its list: opened by Space or a row's button, moved by j and k. */
 const peek = document.getElementById("peek");
 const isBeside = matchMedia("(width >= 64rem)");
 const rows = () => [...document.querySelectorAll("#results [data-row]")];
@@ -25,7 +25,7 @@ const show = async (link) => {
   peek.querySelector("h2").focus();
 };
 
-/* From the row that is shown. A search may have drawn the list again since. */
+/* A search may have drawn the list again. */
 const step = (by) => {
   const at = rows().findIndex((link) => link.id === current?.id);
   const next = rows()[at + by];

@@ -1,4 +1,4 @@
-/* The editor of a procedure: marks and completes references, goes to lines. Saving works without it. */
+/* The editor of a procedure: marks and completes references, goes to lines. */
 const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
 const edit = (box, signal) => {
   const frame = box.closest("[data-editor]");
@@ -53,14 +53,14 @@ const edit = (box, signal) => {
   const put = (text, from, to) => {
     box.focus();
     box.setSelectionRange(from, to);
-    /* Keeps the browser's undo; where that is gone, sets the text. */
+    /* Keeps the browser's undo if it can. */
     if (!document.execCommand("insertText", false, text)) {
       box.setRangeText(text, from, to, "end");
       changed();
     }
   };
 
-  /* Unpinned tools of the catalog, for a name after @. */
+  /* Unpinned tools, for a name after @. */
   let askedFor = "";
   let inCatalog = [];
   let soon = 0;
@@ -136,7 +136,7 @@ const edit = (box, signal) => {
     return [];
   };
 
-  /* Where a character is, measured on the marks, which wrap as the text does. */
+  /* Where a character is: the marks wrap as the text does. */
   const positionOf = (offset) => {
     const range = document.createRange();
     const nodes = document.createTreeWalker(marks, NodeFilter.SHOW_TEXT);
@@ -272,7 +272,7 @@ const edit = (box, signal) => {
   const leave = () => box.dataset.unsent && navigator.sendBeacon(box.getAttribute("hx-post"), new FormData(box.form));
   addEventListener("pagehide", leave, { signal });
   let isDecided = false;
-  /* Saving, discarding and removing decide about the text. */
+  /* These decide about the text. */
   on("submit", (event) => {
     if (event.defaultPrevented || !event.target.closest("#detail")) return;
     delete box.dataset.unsent;

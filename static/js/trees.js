@@ -1,4 +1,4 @@
-/* Dragging to another agent fills in and sends the page's forms. */
+/* Dragging fills in and sends the page's forms. */
 const on = document.addEventListener.bind(document);
 let dragged = null;
 

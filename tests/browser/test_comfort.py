@@ -308,6 +308,27 @@ def test_the_vendors_words_come_back_into_a_box_by_one_press(page):
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_focus_stays_at_the_button_of_a_form_or_goes_to_the_mistake_or_the_message(page):
+    agent = make_agent(slug="desk")
+    make_pin(agent, alias="weather")
+    page.goto("/agents/desk/rehearsals/")
+    says = page.get_by_label("What a user says")
+    says.fill("Will it rain?")
+    page.get_by_label("Expected tool").select_option(index=1)
+    add = page.get_by_role("button", name="Add", exact=True)
+    add.press("Enter")
+    expect(page.locator("#messages .banner")).to_be_visible()
+    expect(add).to_be_focused()
+
+    add.press("Enter")
+    expect(says).to_be_focused()
+
+    page.goto("/agents/desk/rehearsals/")
+    page.get_by_role("button", name="Remove").press("Enter")
+    expect(page.locator("#messages .banner")).to_be_focused()
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_version_is_previewed_when_it_is_chosen(page):
     pin = make_pin(make_agent(slug="desk"))
     make_version(pin.tool)
