@@ -124,6 +124,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
             return redirect("procedure", slug, row.slug)
     body = form["body"].value() or ""
     checked = checking.check_agent(row.agent, actor, typed_texts={row.pk: body}, pins=pin_rows)
+    open_sentences = proposals.find_open_sentences(checked.pieces[row.pk])
     context = {
         **agent_panes.pane_context(row.agent, pane=f"procedure-{row.pk}", pins=pin_rows, query=request.GET),
         "procedure": row,
@@ -132,7 +133,9 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
         "pins_offered": _pins_named(row.agent, request.GET.getlist("made")),
         **_tools_for_pane(pin_rows, checked),
         **_remarks_context(checked, row, actor),
-        "open_sentences": proposals.find_open_sentences(checked.pieces[row.pk]),
+        "open_sentences": open_sentences,
+        # Where one side has space: a text for which no tool is pinned needs a tool first.
+        "opens_side": bool(open_sentences) and not pin_rows and actor.can_design and not form.errors,
         # Without the script, which loads them after the page.
         **(_proposals_context(row, actor) if "proposals" in request.GET and actor.can_design else {}),
     }

@@ -9,7 +9,7 @@ from catalog.models.calls import Attempt, RecordedExchange, Result, StoredQuesti
 from catalog.notifications import webhooks
 from catalog.notifications.models import Delivery, Event, Notice
 from catalog.tools import definitions
-from designer.agents import agents
+from designer.agents import agent_keys, agents
 from designer.environments import environments
 from designer.pins import pins, tunings
 from designer.procedures import editing as procedures
@@ -117,6 +117,9 @@ def set_the_stage() -> list[str]:
     defined = definitions.define(actor=actor, parts=parts_of(DEFINED))
     composite, request, mock = _activities(actor, pin.version, other, credential)
     place = environments.create(agent, actor=actor, name="test", is_default=True)
+    agent_keys.issue(
+        actor, actor=actor, name="Desk, production", scopes=["runtime", "invoke"], agents=[agent]
+    )
     environments.bind(place, tool, actor=actor, activity=composite)
     by_other = f"by=tool:{other.pk}:{other.current.ordinal}"
     return [
