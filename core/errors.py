@@ -19,4 +19,4 @@ class DomainError(Exception):
 def invalid(**fields: str) -> DomainError:
     """Return the error for invalid fields. `fields`: for each field name, a sentence that explains what to
     enter."""
-    return DomainError("invalid", "Please correct what is marked.", fields=fields)
+    return DomainError("invalid", "Some fields are not valid.", fields=fields)

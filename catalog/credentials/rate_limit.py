@@ -93,11 +93,12 @@ def turn(limit: RateLimit, patience: float, longest: float) -> Iterator[None]:
             break
         if time.monotonic() >= ends or waited_for == -2:
             message = (
-                f"More requests wait for this endpoint than its {limit.per_second} a second let through "
-                "in time."
+                f"Too many requests wait for this endpoint. Its limit is {limit.per_second} per second."
                 if waited_for == -2
-                else f"{limit.at_once} requests to this endpoint are under way already, as many as its "
-                "settings allow."
+                else (
+                    f"{limit.at_once} requests to this endpoint are running, which is the limit in its "
+                    "settings."
+                )
             )
             raise UnavailableError("BUSY", message)
         time.sleep(random.uniform(*RETRY_EVERY))  # noqa: S311 - spreads waiting, guards nothing

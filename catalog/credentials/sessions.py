@@ -85,7 +85,9 @@ def open_kind(credential: Credential) -> Kind:
     """Return the credential decrypted, for one conversation. With OAuth see `_OAuthCredential`."""
     kind = kinds.KINDS.get(credential.kind)
     if kind is None:
-        raise UndecryptableError(credential.name, f"is of a kind that is not known here: {credential.kind}.")
+        raise UndecryptableError(
+            credential.name, (f"has a kind that Pegboard does not know: {credential.kind}.")
+        )
     return kind(credential.details, decrypt(credential).reveal())
 
 

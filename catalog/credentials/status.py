@@ -41,7 +41,7 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
         return _unreadable_secret_status(error.problem)
     kind = kinds.KINDS.get(credential.kind)
     if kind is None:
-        return _unreadable_secret_status(f"is of a kind that is not known here: {credential.kind}.")
+        return _unreadable_secret_status(f"has a kind that Pegboard does not know: {credential.kind}.")
     # What is sent in place of a secret is long.
     is_short = kind.sends_secret and secret_echo.is_too_short(secret)
     warning = f" {TOO_SHORT.format(count=secret_echo.MIN_SECRET_LENGTH)}" if is_short else ""
@@ -55,9 +55,9 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
     if expires_at and expires_at - now < EXPIRES_SOON:
         is_over = expires_at <= now
         if is_over:
-            message = _("It ended on {date}. Enter its replacement.")
+            message = _("It expired on {date}. Enter its replacement.")
         else:
-            message = _("It ends on {date}. Enter its replacement.")
+            message = _("It expires on {date}. Enter its replacement.")
         message = message.format(date=moment(expires_at))
         state = SignInState.REFUSED if is_over else SignInState.EXPIRING
         return replace(_plain(state, message, Remedy.EDIT), expires_at=expires_at)

@@ -20,11 +20,11 @@ class Deadline:
         now = time.monotonic()
         if now > self.ends:
             message = (
-                f"The list was not at its end after {self.minutes:,} minutes ({pages:,} pages). "
+                f"The list did not end within {self.minutes:,} minutes ({pages:,} pages). "
                 if self.minutes > 1
-                else f"The list was not at its end after 1 minute ({pages:,} pages). "
+                else f"The list did not end within 1 minute ({pages:,} pages). "
             )
             raise UnavailableError("DEADLINE", message + bounds.way_out("max_minutes"))
         if now > self.process_ends:
-            message = f"The list was not at its end in the time that one process has ({tool_count:,} tools). "
+            message = f"The list did not end within the time of one process ({tool_count:,} tools). "
             raise UnavailableError("DEADLINE", (message + self.way_to_less).rstrip())

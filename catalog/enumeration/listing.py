@@ -296,7 +296,7 @@ class _Pass:
             self.is_doubtful = self.harvest.pages > 1
             self.harvest.note(Note("DUP_TOOL", f"The tool {tool} is listed twice, the same both times."))
         else:
-            reason = "Two different tools were listed with this id, so neither was taken."
+            reason = "Two different tools were listed with this id, so neither was stored."
             self._reject_item(tool, "DUP_CONFLICT", reason)
 
     def _refuse_older(self, item: Item, current_tool: CurrentTool) -> None:

@@ -232,7 +232,7 @@ class _HistoryReader:
                 tools.update(versions_read_at=timezone.now())
 
     def _note_failure(self, whose: str, reason: str, *, is_final: bool) -> None:
-        again = "" if is_final else " Pegboard asks again after the next run."
+        again = "" if is_final else " Pegboard requests it again after the next sync."
         self._note("HISTORY_FAILED", f"Older versions {whose}could not be read. {reason}{again}")
 
     def _note_rejection(self, tool: Tool, reason: str, label: str = "") -> None:

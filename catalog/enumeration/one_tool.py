@@ -87,7 +87,7 @@ def fetch(tool: Tool) -> FetchResult:
             result_row = tool_row or row
             return FetchResult(result_row.error_code, result_row.error_message)
         if time.monotonic() > ends:
-            return FetchResult("BUSY", "Another request asks the vendor for this tool already.")
+            return FetchResult("BUSY", "Another request for this tool is already running.")
         give_back()
         time.sleep(LOOK_EVERY)
 
@@ -107,7 +107,7 @@ def _fetch_and_settle(tool: Tool, claimed_row: QuerySet[Any]) -> FetchResult:
         if db_errors.is_database_lost(exc):
             raise  # The claim runs out.
         logger.exception("tool %s was not read", tool.pk)
-        fetched = FetchResult("INTERNAL", "Pegboard itself failed here; its log says more.")
+        fetched = FetchResult("INTERNAL", "Pegboard failed. Its log contains the error.")
     claimed_row.update(
         claim=None,
         claimed_until=None,
@@ -152,7 +152,7 @@ def _read_list(tool: Tool, protocol: Protocol) -> FetchResult:
     ends = time.monotonic() + SECONDS_TO_RECORD / 2
     for number, (pk, item) in enumerate(changed):
         if number >= MAX_CHANGED or time.monotonic() > ends:
-            faults[pk] = FetchResult("BUSY", "Much has changed in the list. The next run reads this tool.")
+            faults[pk] = FetchResult("BUSY", "Much has changed in the list. The next sync reads this tool.")
         elif (fetched := _record_fetch(protocol, rows[pk], item)).error_code:
             faults[pk] = fetched
     with transaction.atomic():
@@ -184,7 +184,7 @@ class _ListedTools:
             for item in page.items:
                 name = identity(item.tool_id)
                 if self.digests.setdefault(name, item.digest) != item.digest:
-                    reason = "Two different tools were listed with this id, so neither was taken."
+                    reason = "Two different tools were listed with this id, so neither was stored."
                     self.refused[name] = FetchResult("DUP_CONFLICT", reason)
                 current = self.held.get(name)
                 if current and not current.is_listed_as(item.digest, protocol.revision):

@@ -62,5 +62,6 @@ def describe_moment(moment: datetime) -> str:
         f"{moment:%H:%M:%S} UTC" if moment.date() == timezone.now().date() else f"{moment:%d %b, %H:%M} UTC"
     )
     return _(
-        "You can have it read again from {time}, at the pace of this endpoint. An administrator can at once."
+        "You can sync it again from {time}, at the interval of this endpoint. An administrator can sync it "
+        "immediately."
     ).format(time=time_text)

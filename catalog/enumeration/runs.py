@@ -76,7 +76,7 @@ def request_run(
     """Queue a run of the endpoint, or return the active one. The next scheduled run is postponed."""
     if not endpoint.is_live:
         raise DomainError(
-            "endpoint_removed", "This endpoint was removed, so it is not read any more.", status=409
+            "endpoint_removed", "This endpoint was removed, so it is not synced any more.", status=409
         )
     run, is_new = queue(endpoint, trigger, actor, may_withdraw)
     if is_new and trigger != Trigger.COMMAND:
@@ -170,7 +170,7 @@ def confirm_held(run: Run, *, actor: User) -> Run:
     if endpoint.held_run_id != run.pk:
         raise DomainError(
             "not_held",
-            _("This run does not wait for a decision any more. Look at the endpoint's newest run."),
+            _("This sync does not wait for a decision any more. See the endpoint's newest sync."),
             status=409,
         )
     return request_run(endpoint, trigger=Trigger.PERSON, actor=actor, may_withdraw=run.would_withdraw)
@@ -225,8 +225,8 @@ def _read_and_record(part: "_RunPart", on_progress: OnProgress | None) -> None:
             raise  # The lease runs out, and the run is taken up again.
         failure = db_errors.outage(exc)
         code = failure.code.upper() if failure else "INTERNAL"
-        message = failure.message if failure else "Pegboard itself failed here; its log says more."
-        message += " The catalog is as it was."
+        message = failure.message if failure else "Pegboard failed. Its log contains the error."
+        message += " The catalog was not changed."
         fail(run, code, message, progress=heart.progress, exchanges=heart.heard)
 
 
@@ -339,7 +339,7 @@ def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
         code, what = "SHRINK_HELD", f"{missing:,} of {before:,} tools are missing from the vendor's list."
     raise HeldError(
         code,
-        f"{what} Nothing was withdrawn. Confirm if these tools are really gone, or read again later.",
+        f"{what} Nothing was withdrawn. Confirm if these tools are really gone, or sync again later.",
         harvest,
     )
 

@@ -35,9 +35,8 @@ def tick() -> None:
                 Run.objects.filter(pk=run.pk).update(status=RunStatus.QUEUED, sent_at=None)
             else:
                 message = (
-                    f"Reading this endpoint ended the worker {lease.MAX_ATTEMPTS} times, "
-                    "so this run is given up. Look at the worker's log, then read again by hand. "
-                    "It is tried again by itself in a day."
+                    f"The worker stopped {lease.MAX_ATTEMPTS} times during this sync, so it was given up. "
+                    "Check the worker's log, then sync again. Pegboard tries again automatically in a day."
                 )
                 try:
                     runs.fail(run, "PARKED", message, circuit_breaker.MAX_WAIT.total_seconds())

@@ -45,7 +45,7 @@ class EndpointRemovedError(DomainError):
     """The endpoint was removed while its run waited or read, so nothing is stored."""
 
     def __init__(self) -> None:
-        super().__init__("ENDPOINT_REMOVED", "The endpoint was removed meanwhile. Nothing was written.")
+        super().__init__("ENDPOINT_REMOVED", "The endpoint was removed meanwhile. Nothing was stored.")
 
 
 class EndpointMovedError(DomainError):
@@ -56,8 +56,8 @@ class EndpointMovedError(DomainError):
     def __init__(self) -> None:
         super().__init__(
             "ENDPOINT_MOVED",
-            "The endpoint's address, credential or settings were changed while this run read it. Nothing was "
-            "written. A new run reads the endpoint as it is now.",
+            "The endpoint's address, credential or settings were changed during this sync. Nothing was "
+            "stored. A new sync uses the current ones.",
         )
 
 

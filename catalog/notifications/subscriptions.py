@@ -60,7 +60,7 @@ def set_address(user: User, address: str, pause_minutes: int) -> MailAddress:
     address = address.strip()
     if pause_minutes not in PAUSES:
         raise DomainError(
-            "invalid", _("Choose one of the pauses."), fields={"pause_minutes": _("Choose one.")}
+            "invalid", _("Choose one of the intervals."), fields={"pause_minutes": _("Choose one.")}
         )
     try:
         validate_email(address)

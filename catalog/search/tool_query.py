@@ -100,7 +100,7 @@ def check(query: Query) -> None:
     for name, texts in {"vendor": query.vendor, "tag": query.tag, "version": (query.version,)}.items():
         # PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair.
         if any("\0" in text or text.encode(errors="ignore").decode() != text for text in texts):
-            raise invalid(**{name: _("This holds a character that no text here has.")})
+            raise invalid(**{name: _("This contains a character that no text of a tool contains.")})
     _refuse_unknown("protocol", query.protocol, [name for name, _unused in protocols.choices()])
 
 

@@ -40,7 +40,7 @@ def verdict(comparison: SignatureDifference, *, name: str, label: str, client: s
         sentence = f"The vendor shows {client} less of {what} than us, and nothing else."
         return "medium", f"{sentence} That may be a matter of the plan: then accept it. {pins}"
     if comparison.effects <= _HARMLESS:
-        sentence = f"The vendor writes {what} for {client} otherwise than for us, though calls stay the same."
+        sentence = f"The vendor describes {what} differently to {client} than to us, but calls stay the same."
         return "medium", f"{sentence} Compare the two. {pins}"
     return "high", f"The vendor shows {client} other content for {what} than us. Compare the two. {pins}"
 
@@ -94,11 +94,11 @@ class Sight:
         sentences = [f"{who} is shown {counts}."]
         if self.unsteady:
             changed = f"{self.unsteady:,} changed from one list to the next"
-            sentences.append(f"{changed}, so nothing can be said of them yet. Pegboard looks again tomorrow.")
+            sentences.append(f"{changed}, so they cannot be compared yet. Pegboard checks again tomorrow.")
         if self.unreadable:
             sentences.append(f"{self.unreadable:,} cannot be read as they are shown there.")
         if self.left_count:
-            sentences.append(f"{self.left_count:,} more seem to differ and are looked at tomorrow.")
+            sentences.append(f"{self.left_count:,} more seem to differ and are checked tomorrow.")
         return " ".join(sentences)
 
 

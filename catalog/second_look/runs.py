@@ -111,10 +111,10 @@ def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
     """
     look = _lock_row(endpoint)
     if not look.is_on:
-        message = _("The second look at this endpoint is off. An administrator turns it on first.")
+        message = _("The cross-check of this endpoint is off. An administrator can turn it on.")
         raise DomainError("second_look_off", message, status=409)
     if endpoint.last_success_at is None:
-        message = _("There is nothing to compare with yet. Read this endpoint first, then look again.")
+        message = _("There is nothing to compare with yet. Sync this endpoint first, then check again.")
         raise DomainError("not_read", message, status=409)
     if not look.is_under_way:
         look.due_at, look.requested_by, look.tries = Now(), actor, 0
@@ -134,9 +134,9 @@ def switch(
     look.is_on = look.is_on if is_on is None else is_on
     look.other_name = look.other_name if other_name is None else other_name.strip()
     if look.other_name and not _NAME.fullmatch(look.other_name):
-        raise invalid(other_name=_("Enter up to 100 letters, digits and signs of ASCII."))
+        raise invalid(other_name=_("Enter up to 100 ASCII characters."))
     if look.is_on and not endpoint.credential_id and not look.other_name:
-        message = _("Without a credential only another name makes Pegboard another client. Enter one.")
+        message = _("This endpoint has no credential, so the check needs another client name. Enter one.")
         raise invalid(other_name=message)
     if (after := _audited_values(look)) != before:
         if not look.is_on:
@@ -156,7 +156,7 @@ def _audited_values(look: SecondLook) -> dict[str, Any]:
 
 def _lock_row(endpoint: Endpoint) -> SecondLook:
     if not endpoint.is_live:
-        message = _("This endpoint was removed, so it is not read any more.")
+        message = _("This endpoint was removed, so it is not synced any more.")
         raise DomainError("endpoint_removed", message, status=409)
     SecondLook.objects.bulk_create([SecondLook(endpoint=endpoint, due_at=Now())], ignore_conflicts=True)
     return SecondLook.objects.select_for_update(of=("self",), no_key=True).get(pk=endpoint.pk)
@@ -166,7 +166,10 @@ def tick() -> None:
     """Start due looks, a few at a time. Called once a minute; safe to call twice."""
     hopeless = SecondLook.objects.filter(lease_until__lt=Now(), tries__gte=MAX_TRIES)
     for look in hopeless.select_related("endpoint"):
-        message = f"Looking ended the worker {MAX_TRIES} times, so it is given up for now. Its log says more."
+        message = (
+            f"The worker stopped {MAX_TRIES} times during the check, so it was given up for now. Check the "
+            "worker's log."
+        )
         _conclude(look, LookResult.FAILED, message, EVERY)
     free = max(0, AT_ONCE - SecondLook.objects.filter(lease_until__gte=Now()).count())
     for endpoint_id in _due_looks().order_by("due_at").values_list("pk", flat=True)[:free]:
@@ -246,7 +249,7 @@ class _Look:
 
     def look(self) -> tuple[list[Sight], list[DifferentItem]]:
         if not self.clients:
-            message = "Without a credential only another name makes Pegboard another client. Enter one."
+            message = "This endpoint has no credential, so the check needs another client name. Enter one."
             raise DomainError("no_other_client", message)
         sights: list[Sight] = []
         every: list[DifferentItem] = []
@@ -377,7 +380,7 @@ class _Look:
                     raise UnavailableError("DEADLINE", message)
             if not session.bytes_read:
                 raise RefusedError(
-                    "BY_HAND", "The list was entered here by hand, so no vendor is asked for it."
+                    "BY_HAND", "The list was entered here by hand, so there is no vendor to check."
                 )
         return {tool: item for tool, item in items.items() if tool not in twofold}
 

@@ -264,7 +264,9 @@ def update_endpoint(
 def _set_fields(endpoint: Endpoint, changes: Mapping[str, Any]) -> None:
     if changes.get("protocol", endpoint.protocol) != endpoint.protocol:
         if endpoint.tools.exists():
-            message = _("Tools were read in this protocol. Connect the address once more in the other one.")
+            message = _(
+                "Tools were synced with this protocol. To use another one, connect the address again."
+            )
             raise DomainError("protocol_fixed", message, fields={"protocol": message}, status=409)
         # The settings are those of the new protocol, as it has them by default.
         endpoint.protocol, endpoint.settings = changes["protocol"], {}
@@ -295,7 +297,7 @@ def remove_endpoint(
         status=RunStatus.FAILED,
         finished_at=now,
         error_code="ENDPOINT_REMOVED",
-        error_message="The endpoint was removed while this run was active. Nothing was written.",
+        error_message="The endpoint was removed during this sync. Nothing was stored.",
     )
     endpoint = lock_row(
         endpoint, Endpoint.objects.filter(removed_at=None).select_related("vendor", "credential")
@@ -332,7 +334,9 @@ def _check_endpoint(
     if endpoint.name:
         check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= bounds.highest("interval_minutes"):
-        raise invalid(interval_minutes=_("Read between once a minute and once a week (1 to 10,080 minutes)."))
+        raise invalid(
+            interval_minutes=_("Choose an interval between one minute and one week (1 to 10,080 minutes).")
+        )
     _check_reach(endpoint)
     settings = protocols.get(endpoint.protocol).settings
     endpoint.take_settings(setting_values.validated_settings(settings, endpoint.settings, stored_settings))
@@ -351,7 +355,7 @@ def _check_endpoint(
         return
     if keeps_credential:
         raise invalid(
-            credential=_("“{credential}” was entered for {origin} and stays there.").format(
+            credential=_("“{credential}” was entered for {origin} and cannot be used elsewhere.").format(
                 credential=credential, origin=credential.origin
             )
         )

@@ -36,7 +36,7 @@ def validated_settings(
         )
     stated = {name: value for name, value in values.items() if value not in (None, "", [])}
     if missing := [setting for setting in settings if setting.required and setting.name not in stated]:
-        raise invalid(settings=_("“{setting}” is needed.").format(setting=missing[0].label))
+        raise invalid(settings=_("“{setting}” is required.").format(setting=missing[0].label))
     return {
         s.name: stated[s.name]
         if s.kind == "document" and s.name in stored_values and stated[s.name] == stored_values[s.name]
@@ -50,17 +50,17 @@ def _validated_value(setting: Setting, value: Any) -> Any:
     expected, words = KINDS_OF_SETTING[setting.kind]
     if type(value) is not expected:
         raise invalid(
-            settings=_("“{setting}” takes {expected}.").format(setting=setting.label, expected=words)
+            settings=_("“{setting}” must be {expected}.").format(setting=setting.label, expected=words)
         )
     if setting.minimum is not None and value < setting.minimum:
         raise invalid(
-            settings=_("“{setting}” takes a number from {minimum} up.").format(
+            settings=_("“{setting}” must be at least {minimum}.").format(
                 setting=setting.label, minimum=setting.minimum
             )
         )
     if setting.maximum is not None and value > setting.maximum:
         raise invalid(
-            settings=_("“{setting}” takes a number up to {maximum}.").format(
+            settings=_("“{setting}” must be at most {maximum}.").format(
                 setting=setting.label, maximum=setting.maximum
             )
         )
@@ -69,7 +69,7 @@ def _validated_value(setting: Setting, value: Any) -> Any:
             if value not in [choice for choice, _unused in setting.choices]:
                 choices = ", ".join(choice for choice, _unused in setting.choices if choice)
                 raise invalid(
-                    settings=_("“{setting}” takes one of: {choices}.").format(
+                    settings=_("“{setting}” must be one of: {choices}.").format(
                         setting=setting.label, choices=choices
                     )
                 )
@@ -80,13 +80,13 @@ def _validated_value(setting: Setting, value: Any) -> Any:
                     count=MAX_LINES, length=MAX_LINE_LENGTH
                 )
                 raise invalid(
-                    settings=_("“{setting}” takes {limits}.").format(setting=setting.label, limits=limits)
+                    settings=_("“{setting}” must be {limits}.").format(setting=setting.label, limits=limits)
                 )
         case "document":
             if "\0" in value or len(value.encode(errors="replace")) > MAX_DOCUMENT_BYTES:
                 limit = MAX_DOCUMENT_BYTES // 1024**2
                 raise invalid(
-                    settings=_("“{setting}” takes a text file of up to {maximum} MB.").format(
+                    settings=_("“{setting}” must be a text file of up to {maximum} MB.").format(
                         setting=setting.label, maximum=limit
                     )
                 )

@@ -66,7 +66,7 @@ _SENTENCES: dict[type[Kind], Callable[[Any], str]] = {
     ),
     Kind.Minimum: lambda kind: f"must be at least {kind.limit}",
     Kind.MultipleOf: lambda kind: f"must be a multiple of {kind.multiple_of}",
-    Kind.Not: lambda _: "is what the vendor rules out",
+    Kind.Not: lambda _: "is excluded by the vendor",
     Kind.OneOfMultipleValid: lambda _: "fits more than one of the forms of which the vendor takes one",
     Kind.Pattern: lambda kind: f"must match the pattern {printable(kind.pattern)}",
     Kind.PropertyNames: lambda _: "has a member whose name is not allowed",

@@ -103,7 +103,7 @@ class Generator:
                 self.work.count(validation.count_judgements(ready, value) // JUDGEMENTS_A_UNIT)
                 faults = validation.faults(ready, value)
             except TooMuchWorkError:
-                reason, is_limited = reason or "It takes too much to make up.", True
+                reason, is_limited = reason or "It takes too long to generate.", True
                 break
             except _NoValueError as error:
                 reason = reason or str(error)
@@ -116,7 +116,7 @@ class Generator:
                 return value
             place = ".".join(map(str, faults[0].path)) or "The value"
             reason = f"{place} {faults[0].why}."
-        why = f"No answer could be made up that fits the output schema. {reason}".strip()
+        why = f"No answer could be generated that fits the output schema. {reason}".strip()
         raise UnmetSchemaError(why, is_limited=is_limited)
 
 
@@ -294,7 +294,7 @@ class _Maker:
             try:
                 return sample_texts.text(pattern, self.chance, self.work.count, min_length, max_length)
             except sample_texts.UnwritablePatternError:
-                raise _NoValueError(f"No text can be made up for the pattern “{pattern[:80]}”.") from None
+                raise _NoValueError(f"No text can be generated for the pattern “{pattern[:80]}”.") from None
         text = self.of_format(str(level.get("format", "")), min_length, max_length) or self.text_for_name(
             name
         )
@@ -362,7 +362,9 @@ class _Maker:
         if max_items is not None:
             count = min(count, int(max_items))
         if count < min_items or count > MAX_NODES:
-            raise _NoValueError("An array would have to hold more than it may, or more than is made up.")
+            raise _NoValueError(
+                "An array needs more items than it may have, or more than Pegboard generates."
+            )
         entries: list[Any] = []
         for index in range(count):
             rule = heads[index] if index < len(heads) else items

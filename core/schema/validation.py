@@ -56,7 +56,7 @@ Path = tuple[str | int, ...]
 _REFUSING = frozenset(
     ("not", "if", "then", "else", "maxContains", "unevaluatedProperties", "unevaluatedItems")
 )
-_NOT_CHECKED = "The vendor's schema cannot be checked here, so the vendor alone judges these inputs."
+_NOT_CHECKED = "Pegboard cannot check the vendor's schema, so only the vendor validates these inputs."
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class CompiledSchema:
         if not self.left_out:
             return ""
         names = ", ".join(self.left_out[:3]) + (", …" if len(self.left_out) > 3 else "")
-        return f"Not all of the vendor's rules can be checked here, so the vendor alone judges {names}."
+        return f"Pegboard cannot check all rules of the vendor, so only the vendor validates {names}."
 
 
 _compiled: OrderedDict[str, tuple[int, CompiledSchema]] = OrderedDict()

@@ -332,7 +332,7 @@ def choose_environment(release: Release, key: ApiKey | None, requested: str = ""
             names = ", ".join(place.name for place in places) or "none yet"
             message = f"“{release.agent}” has no environment “{printable(name, 60)}”. It has: {names}."
             if key_environment:
-                message += " This API key names it. Create the environment again, or use another key."
+                message += " This API key selects it. Create the environment again, or use another key."
                 raise DomainError("unknown_environment", message, status=409)
             raise DomainError("unknown_environment", message, fields={"environment": message})
         return match
@@ -378,7 +378,7 @@ def _find_binding(environment: Environment, tool: Tool, expected: str) -> Bindin
     if expected not in (WHATEVER, state(binding)):
         current_binding = describe_binding(binding) if binding else "nothing"
         message = _(
-            "The binding of “{tool}” in “{environment}” has changed since you opened this: it is "
+            "The implementation of “{tool}” in “{environment}” has changed since you opened this: it is "
             "{implementation} now. Check it, then decide again."
         ).format(tool=tool, environment=environment.name, implementation=current_binding)
         raise DomainError("binding_changed", message, status=409)

@@ -83,7 +83,7 @@ class MockRehearsalStep:
         try:
             made_up = samples.generate(inputs_schema(self.signature), seed, fullness=0.0)
         except samples.UnmetSchemaError as error:
-            message = _("No inputs could be made up for “{name}”: {reason} Run this step by hand.").format(
+            message = _("No inputs could be generated for “{name}”: {reason} Run this step by hand.").format(
                 name=self.pin.name, reason=error.why
             )
             raise DomainError("inputs_unmet", message, status=409) from error

@@ -186,7 +186,7 @@ def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool
     situation_names = [str(situation.__struct_config__.tag) for situation in SITUATIONS]
     if unknown := [name for name in switches if name not in situation_names]:
         raise invalid(
-            switch=_("There is no situation “{situation}”. Take one of: {choices}.").format(
+            switch=_("There is no situation “{situation}”. Choose one of: {choices}.").format(
                 situation=unknown[0], choices=", ".join(situation_names)
             )
         )
@@ -222,7 +222,7 @@ def bind_all(environment: Environment, *, actor: User) -> int:
             fields[place.pin.name] = error.message
         count += 1
     if fields:
-        message = _("Nothing was bound: {names} cannot have a mock as it is. Set it up first.").format(
+        message = _("Nothing was changed: {names} cannot use a mock yet. Set it up first.").format(
             names=", ".join(fields)
         )
         raise DomainError("mocks_unmet", message, fields=fields, status=409)
@@ -234,7 +234,7 @@ def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -
     signature = pin.version.decoded()
     mock = answers.read_mock(answers.check(config, signature))
     if refusal := outcomes.refusal(signature, arguments):
-        return MockReply(refusal, _("The inputs do not fit, so no mock is asked."))
+        return MockReply(refusal, _("The inputs are not valid, so the mock was not called."))
     return answers.reply(mock, signature, arguments)
 
 

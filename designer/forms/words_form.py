@@ -425,7 +425,7 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
         is_masked = now == MASK
         other = now if is_masked else _("{value} (not accepted by this version)").format(value=now)
         offered.append((now, other))
-    wrong = _("“{name}” takes one of: {choices}.").format(
+    wrong = _("“{name}” must be one of: {choices}.").format(
         name=parameter.name, choices=", ".join((value for value, _ in offered))
     )
     return forms.ChoiceField(

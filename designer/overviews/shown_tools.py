@@ -133,7 +133,7 @@ def find_text(name: str) -> Format:
     """Return the format `name`. Raises DomainError if it does not exist or writes no text about tools."""
     format_ = publishing.find_format(name)
     if name not in TEXTS:
-        message = _("“{name}” is no text that holds tools. Take one of: {choices}.").format(
+        message = _("“{name}” is not a format of tools. Choose one of: {choices}.").format(
             name=name, choices=", ".join(TEXTS)
         )
         raise DomainError("unknown_format", message, fields={"format": message})

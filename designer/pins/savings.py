@@ -78,9 +78,9 @@ def _find_shorter_texts(
         and title
         and _normalize_words(title) in (_normalize_words(description), _normalize_words(signature.name))
     ):
-        message = Wording(_("The title says no more than the name."))
+        message = Wording(_("The title repeats the name."))
         if _normalize_words(title) == _normalize_words(description):
-            message = Wording(_("The title says no more than the description."))
+            message = Wording(_("The title repeats the description."))
         yield "title_repeats", ("title",), message, ""
     if text := without_name(description, signature.name):
         message = Wording(_("The description begins with the tool's name."))
@@ -91,10 +91,10 @@ def _find_shorter_texts(
         if not tuned_texts["parameters", parameter.name, "hidden"]
     }
     if text := without_inputs(description, texts):
-        message = Wording(_("The description lists the inputs in the words that stand at each of them."))
+        message = Wording(_("The description repeats the descriptions of the inputs."))
         yield "inputs_repeated", ("description",), message, text
     if text := without_blanks(description):
-        message = Wording(_("The description holds blanks that say nothing."))
+        message = Wording(_("The description contains unnecessary spaces."))
         yield "blanks", ("description",), message, text
     for parameter in signature.inputs:
         if parameter.name in texts:
@@ -105,26 +105,26 @@ def _find_shorter_texts(
 def _find_for_input(parameter: Parameter, now: str, limits: FormatLimits, *, has_preset: bool) -> Candidates:
     path, values = ("parameters", parameter.name, "description"), {"name": parameter.name}
     if lists_values(parameter, limits) and (text := without_values(now, parameter)):
-        template = _("The description of “{name}” lists the values that it takes.")
+        template = _("The description of “{name}” repeats its allowed values.")
         yield "values_repeated", path, Wording(template, values), text
     if text := without_name(now, parameter.name):
         template = _("The description of “{name}” begins with its name.")
         yield "name_repeated", path, Wording(template, values), text
     carries_default = "defaults" in limits.carries and not has_preset
     if carries_default and (text := without_default(now, parameter.default)):
-        message = Wording(_("The description of “{name}” says its default."), values)
+        message = Wording(_("The description of “{name}” repeats its default."), values)
         yield "default_repeated", path, message, text
     # A strict schema requires every input, so there only the word states it.
     is_required = parameter.required and not has_preset
     if limits.contract.subset is None and (text := remove_required_note(now, is_required=is_required)):
         template = (
-            _("The description of “{name}” says that it is required.")
+            _("The description of “{name}” repeats that it is required.")
             if is_required
-            else _("The description of “{name}” says that it is optional.")
+            else _("The description of “{name}” repeats that it is optional.")
         )
         yield "required_repeated", path, Wording(template, values), text
     if text := without_blanks(now):
-        template = _("The description of “{name}” holds blanks that say nothing.")
+        template = _("The description of “{name}” contains unnecessary spaces.")
         yield "blanks", path, Wording(template, values), text
 
 

@@ -138,7 +138,7 @@ def restore(
     else:
         change = None
     if change is None or change.pk != entry:
-        message = _("There is no such change of these words. Their history lists them all.")
+        message = _("There is no such change of this text. Its history lists all changes.")
         raise DomainError("no_such_entry", message, status=404)
     texts["parameters"] = _restore_presets(texts["parameters"], old)
     tool = target.tool if isinstance(target, Pin) else target
@@ -167,7 +167,7 @@ def settle(
     old, vendors = tuning_of(target), of_vendor(version.decoded())
     stale_member = next((row for row in stale_of(old, version.decoded()) if row.member == member), None)
     if old is None or stale_member is None:
-        message = _("“{member}” is not stale. It may have been settled already.").format(
+        message = _("“{member}” is not outdated. It may have been resolved already.").format(
             member=printable(member, 200)
         )
         raise DomainError("not_stale", message, status=409)
@@ -324,9 +324,7 @@ def _parse_and_check(signature: Signature, values: Mapping[str, Any], below: Wor
             # A title may be removed; every other text needs content.
             reason = why_not(value, MAX_TITLE_LENGTH)
         elif path[-1] == "description":
-            reason = (
-                "" if value.strip() else _("Write something, or leave it out to keep the vendor's words.")
-            )
+            reason = "" if value.strip() else _("Enter a text, or leave it out to keep the vendor's text.")
             reason = reason or why_not(value, MAX_DESCRIPTION_LENGTH)
         else:
             reason = ""

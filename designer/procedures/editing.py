@@ -143,7 +143,7 @@ def save_procedure(
     if problem := why_not(why, MAX_REASON_LENGTH):
         raise DomainError(
             "invalid",
-            _("The reason cannot be kept: {reason}").format(reason=problem),
+            _("The reason cannot be saved: {reason}").format(reason=problem),
             fields={"why": problem},
         )
     title = procedure.title if title is None else _checked_title(title)
@@ -230,7 +230,9 @@ def keep_draft(procedure: Procedure, *, user: User, title: str, body: str, based
     """
     if reason := why_not(title, MAX_TITLE_LENGTH):
         raise DomainError(
-            "invalid", _("The title cannot be kept: {reason}").format(reason=reason), fields={"title": reason}
+            "invalid",
+            _("The title cannot be saved: {reason}").format(reason=reason),
+            fields={"title": reason},
         )
     body = _checked_body(body)
     names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
@@ -349,7 +351,7 @@ def _checked_body(body: str) -> str:
     body = body.replace("\r\n", "\n").replace("\r", "\n")
     if reason := why_not(body, MAX_TEXT_LENGTH):
         raise DomainError(
-            "invalid", _("The text cannot be kept: {reason}").format(reason=reason), fields={"body": reason}
+            "invalid", _("The text cannot be saved: {reason}").format(reason=reason), fields={"body": reason}
         )
     return body
 

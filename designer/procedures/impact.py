@@ -224,7 +224,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                     yield self.value_lost(stated_value.line, parameter.name, stated_value.value)
 
     def value_lost(self, line: int, name: str, value: str) -> LineImpact:
-        template = _("gives “{name}” the value “{value}”, which version {version} does not take.")
+        template = _("gives “{name}” the value “{value}”, which version {version} does not accept.")
         return LineImpact(line=line, message=self._fill_template(template, name=name, value=value))
 
     def _fill_template(self, template: str, **values: Any) -> Wording:

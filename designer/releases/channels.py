@@ -198,10 +198,10 @@ def _channel_moved_error(current_state: ChannelState) -> DomainError:
     name, move = current_state.name, current_state.last_move
     if move:
         message = _(
-            "{user} has moved “{channel}” since you opened this: it leads to {target} now. "
-            "Look at what is different, then decide again."
+            "{user} has moved “{channel}” since you opened this: it points to {target} now. Check the "
+            "differences, then decide again."
         ).format(user=move.moved_by, channel=name, target=target)
     else:
-        message = _("“{channel}” now points to {target}. Look at what is different, then decide again.")
+        message = _("“{channel}” now points to {target}. Check the differences, then decide again.")
         message = message.format(channel=name, target=target)
     return DomainError("channel_moved", message, status=409)

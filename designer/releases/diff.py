@@ -296,9 +296,9 @@ def at_run_time(old: ReleasedTool, new: ReleasedTool) -> Iterator[str]:
             template = _("It runs as configured by “{name}” now.")
         yield Wording(template, {"name": new.configuration or old.configuration})
     if new.mode != old.mode:
-        template = _("It does not follow its vendor any more: a runtime is shown it as it was published.")
+        template = _("It does not follow its vendor any more: runtimes get it as it was published.")
         if new.follows_vendor:
-            template = _("It follows its vendor now: a runtime may be shown what the vendor adds to it.")
+            template = _("It follows its vendor now: runtimes may get what the vendor adds to it.")
         yield Wording(template)
 
 

@@ -66,7 +66,7 @@ def tool_in_version(released: ReleasedTool, ordinal: int) -> ReleasedTool:
         if decision and decision.is_fresh:
             return decision.tool
         reason = decision.reason if decision else "unknown"
-    explanation = freshness.REASONS.get(reason, "The catalog holds no such version of it.")
+    explanation = freshness.REASONS.get(reason, "The catalog has no such version of it.")
     message = (
         f"“{released.signature.name}” does not run in the version {ordinal}. {explanation} Ask for its"
         " signature again, or leave the version out: then the one of the release runs."

@@ -27,19 +27,25 @@ HELD = "HELD"
 # The reasons why a runtime sees the released signature, with explanations.
 REASONS = {
     "not_followed": "The tool does not follow its vendor: a designer has not chosen so.",
-    "unreachable": "The vendor did not answer in time, or not as its protocol says, or may not be asked now.",
+    "unreachable": (
+        "The vendor did not answer in time, or not as its protocol requires, or cannot be called now."
+    ),
     "withdrawn": "The vendor does not offer the tool any more.",
     "older": "The vendor offers a version from before the one that was released.",
     "held": "The version waits for review, or the endpoint's policy does not accept it.",
     "blocked": "The version was blocked in review.",
     "breaking": "Calls that worked may fail, or outputs that were there may be missing.",
     "risk": "A call may do more than before, or it is unclear what changed.",
-    "alarm": "A text of it raises an alarm, or it breaks a promise, and no person has accepted that.",
-    "effects": "The vendor says that a call does less harm than it said of the released version.",
-    "text": "The vendor words what is there otherwise. Words of a new input or output alone are shown.",
-    "changed": "What is there has changed, if only to take more: a value, a limit, what need not be given.",
-    "words": "The designer's words do not go along: a model would see what they hide, or lose a name.",
-    "not_carried": "The format cannot carry the version.",
+    "alarm": (
+        "A text of it has an open finding, or a reliability check failed, and no person has accepted that."
+    ),
+    "effects": "The vendor declares a lower risk than it did for the released version.",
+    "text": "The vendor changed existing texts. Only texts of new inputs and outputs are shown.",
+    "changed": (
+        "An existing part has changed, even if it only accepts more: a value, a limit, an optional input."
+    ),
+    "words": "The designer's texts do not fit it: a model would see what they hide, or lose a name.",
+    "not_carried": "The format cannot contain the version.",
 }
 
 

@@ -151,7 +151,7 @@ def _store_release(
     # The digest covers the bytes that would be written, so it detects any change.
     if seen not in ("", digest):
         message = _(
-            "“{agent}” has changed since this page was opened. Look at what differs now, then publish."
+            "“{agent}” has changed since this page was opened. Check the differences, then publish."
         ).format(agent=release.agent)
         raise DomainError("draft_changed", message, status=409)
     key, agent_id = proofs.key(), release.agent_id
@@ -243,7 +243,7 @@ def export_of_tool(release: Release, name: str, tool: str, *, sub_agent: str = "
     if tool not in (*names, *carried_part.left_out):
         raise Http404
     if format_.places is None:
-        message = f"“{name}” holds no tools one by one. Take another format."
+        message = f"“{name}” does not contain single tools. Use another format."
         raise DomainError("format_cannot_carry", message, status=409)
     if tool in carried_part.left_out:
         reasons = [remark.message for remark in carried_part.blocking if remark.tool == tool]
@@ -285,9 +285,9 @@ def _explain_refusal(name: str, carried_part: CarriedTools) -> str:
     if not count:
         return message
     advice = (
-        f"Ask with partial=1 to leave out {count} of {count + len(carried_part.fitting.tools)} tools."
+        f"Add partial=1 to leave out {count} of {count + len(carried_part.fitting.tools)} tools."
         if carried_part.is_partial
-        else f"“{name}” can carry none of its tools: take another format."
+        else f"“{name}” supports none of its tools. Use another format."
     )
     return f"{message} {advice}"
 
@@ -314,7 +314,9 @@ def verify(release: Release) -> list[str]:
     for tool in tools:
         row = version_rows.get((tool.id, tool.version.ordinal))
         if row is None:
-            problems.append(f"The catalog has lost the version of “{tool.signature.name}” that is in here.")
+            problems.append(
+                f"The catalog no longer has the version of “{tool.signature.name}” in this release."
+            )
         elif row.digest != tool.version.digest:
             problems.append(f"The catalog's version {row.name} of “{tool.signature.name}” differs.")
     return problems

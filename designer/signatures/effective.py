@@ -269,7 +269,7 @@ def misfits(signature: Signature, words: Words) -> list[Misfit]:
         if reason := _why_not_preset(inputs[name], tuned, signature):
             misfit_list.append(Misfit(name, reason, exposes=hides))
         elif hides and inputs[name].required and tuned.preset is UNSET:
-            template = _("“{name}” is required: give it a preset, or let the model see it.")
+            template = _("“{name}” is required. Enter a preset, or let the model see it.")
             message = Wording(template, {"name": name})
             misfit_list.append(Misfit(name, message, exposes=True))
         value_names = {value.name for value in inputs[name].allowed_values}
@@ -295,7 +295,7 @@ def _why_not_name(signature: Signature, words: Words, name: str) -> str:
     """Return why the tuned name of this input cannot be used; "" if it can."""
     tuned_name = words.parameters[name].name or ""
     if not model_names.is_property(tuned_name):
-        template = _("“{name}” is no name that every model takes: letters, digits and _, at most 64.")
+        template = _("“{name}” is not a name that every model accepts: letters, digits and _, at most 64.")
         return Wording(template, {"name": tuned_name})
     aliases = model_names.aliases(parameter.name for parameter in signature.inputs)
     for other, alias in aliases.items():
@@ -332,9 +332,9 @@ def why_not_preset(parameter: Parameter, value: object, root: Mapping[str, Any] 
         if isinstance(value, str) and (value in allowed or not allowed):
             return ""
         if not allowed:
-            return Wording(_("This takes a text."))
+            return Wording(_("This must be a text."))
         values = {"name": parameter.name, "values": ", ".join(allowed)}
-        return Wording(_("“{name}” takes one of: {values}."), values)
+        return Wording(_("“{name}” must be one of: {values}."), values)
     if parameter.type == "json":
         return ""
     value = arguments.with_whole_numbers(value)
@@ -346,23 +346,23 @@ def why_not_preset(parameter: Parameter, value: object, root: Mapping[str, Any] 
     if isinstance(value, str):
         is_long = parameter.max_length is not None and len(value) > parameter.max_length
         limit = {"name": parameter.name, "count": parameter.max_length}
-        return Wording(_("“{name}” takes at most {count} characters."), limit) if is_long else ""
+        return Wording(_("“{name}” may have at most {count} characters."), limit) if is_long else ""
     return "" if isinstance(value, bool) else _why_out_of_bounds(parameter, value)
 
 
 _ACCEPTED_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
-    "string": (str, _("“{name}” takes a text.")),
-    "int": (int, _("“{name}” takes a whole number.")),
-    "number": ((int, float), _("“{name}” takes a number.")),
-    "boolean": (bool, _("“{name}” takes true or false.")),
+    "string": (str, _("“{name}” must be a text.")),
+    "int": (int, _("“{name}” must be a whole number.")),
+    "number": ((int, float), _("“{name}” must be a number.")),
+    "boolean": (bool, _("“{name}” must be true or false.")),
 }
 
 
 def _why_out_of_bounds(parameter: Parameter, value: Any) -> str:
     if parameter.min is not None and value < parameter.min:
         values = {"name": parameter.name, "limit": parameter.min}
-        return Wording(_("“{name}” takes no less than {limit}."), values)
+        return Wording(_("“{name}” must be at least {limit}."), values)
     if parameter.max is not None and value > parameter.max:
         values = {"name": parameter.name, "limit": parameter.max}
-        return Wording(_("“{name}” takes no more than {limit}."), values)
+        return Wording(_("“{name}” must be at most {limit}."), values)
     return ""

@@ -258,9 +258,9 @@ def find_lost_words(pin: Pin, signature: Signature) -> list[LostWords]:
     for misfit in misfit_list:
         is_own = misfit.parameter in agent_words.parameters or misfit.parameter in agent_words.outputs
         template = (
-            mark("This agent's words about it do not fit.")
+            mark("This agent's texts do not fit.")
             if is_own
-            else mark("The tool's words for all agents about it do not fit.")
+            else mark("The tool's texts for all agents do not fit.")
         )
         sentences = [misfit.message, Wording(template)]
         if misfit.exposes:

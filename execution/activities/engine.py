@@ -52,7 +52,7 @@ def perform(steps: Steps, work: ActivityWork) -> Outcome:
             raise DomainError("activity_reaches_itself", message, status=409)
         above = above.parent
     if depth > MAX_DEPTH:
-        message = f"Implementations run each other {MAX_DEPTH} deep at most."
+        message = f"Implementations can be nested {MAX_DEPTH} deep at most."
         raise DomainError("activity_too_deep", message, status=409)
     before = dict(work.call.continues.decoded().resume or {}) if work.call.continues else {}
     step_outputs: list[Mapping[str, Any]] = list(before.get("made", ()))
@@ -66,7 +66,7 @@ def perform(steps: Steps, work: ActivityWork) -> Outcome:
             return _outcome_of_step(number, call, steps, step_outputs)
         result = call.decoded()
         if result.cut:
-            message = "Its outputs are too long to be handed on."
+            message = "Its outputs are too long for the next step."
             return _with_step_number(number, outcomes.failed("tool_error", "TOO_LONG", message))
         step_outputs.append(result.outputs)
         failpoint("step-made")
@@ -84,7 +84,7 @@ def _run_step(
 ) -> Call:
     seconds = math.floor(work.seconds_left())
     if seconds < 1:
-        failure = outcomes.failed("unavailable", "DEADLINE", "The time was over before it was begun.")
+        failure = outcomes.failed("unavailable", "DEADLINE", "The time limit ended before it started.")
         raise _StepError(failure)
     if not work.may_continue():
         raise _StepError(outcomes.failed("cancelled", "CANCELLED", "It was not started."))
@@ -92,7 +92,7 @@ def _run_step(
         if stopped is not None:
             earlier = Call.objects.select_related("activity__activity").filter(pk=stopped).first()
             if earlier is None:
-                message = "What it asked is not kept any more. Run the tool again."
+                message = "Its question is not stored any more. Run the tool again."
                 raise DomainError("nothing_to_continue", message, status=409)
             if not (work.call.on_behalf_of and any(ask.id == USER for ask in earlier.decoded().asks)):
                 return work.continue_step(number, earlier, answers=work.call.answers)

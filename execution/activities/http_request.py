@@ -84,7 +84,7 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
         authority, _slash, path = location.partition("/")
         if not mark or head not in ("http", "https") or "{" in authority or "}" in authority or not authority:
             message = Wording(
-                _("Write the address as https://host/path. The host is fixed: no input stands in it.")
+                _("Enter the address as https://host/path. The host is fixed: it cannot contain an input.")
             )
             yield ActivityFault("address", "unfixed_host", message)
             return
@@ -104,7 +104,7 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
                 and not parameter.required
                 and parameter.default is UNSET
             ):
-                template = _("A caller may leave “{name}” out, and the address needs it.")
+                template = _("“{name}” is optional, and the address needs it.")
                 message = Wording(template, {"name": name})
                 yield ActivityFault("address", "may_be_missing", message)
 
@@ -117,7 +117,7 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
             if reason := picking.why_no_pointer(source.at):
                 yield ActivityFault(f"outputs.{name}", "unclear_source", reason)
             if (source.of == "header") != bool(source.header):
-                message = Wording(_("Name the header that it is taken from."))
+                message = Wording(_("Enter the name of the header."))
                 yield ActivityFault(f"outputs.{name}", "unclear_source", message)
 
     def encode_body(self, inputs: Mapping[str, Any]) -> tuple[bytes, str]:
@@ -158,7 +158,7 @@ def faults(template: Template, interface: Signature | None) -> Iterator[Activity
             yield from picking.faults(f"{place}.{name}", source, reach)
     for name in template.headers:
         if not _HEADER.fullmatch(name) or name.lower() in OUR_HEADERS:
-            text = _("“{name}” is no header that may be set here. Use a credential for keys.")
+            text = _("The header “{name}” cannot be set here. Use a credential for keys.")
             message = Wording(text, {"name": name[:100]})
             yield ActivityFault(f"headers.{name}", "forbidden_header", message)
     if template.body and template.method in WITHOUT_BODY:
@@ -170,7 +170,7 @@ def faults(template: Template, interface: Signature | None) -> Iterator[Activity
             or int(status) in _FIXED_STATUSES
             or outcome not in MEANINGS
         ):
-            text = _("“{status}” cannot mean that. Name a status such as 404, and what it means.")
+            text = _("“{status}” cannot have this meaning. Enter a status such as 404, and its meaning.")
             message = Wording(text, {"status": status[:20]})
             yield ActivityFault(f"statuses.{status}", "invalid", message)
     yield from template.output_faults(interface)

@@ -16,20 +16,20 @@ def why_unfit(made_for: Signature, tool: Signature) -> str:
     activity_outputs = {parameter.name: parameter for parameter in made_for.outputs}
     for needed in made_for.inputs:
         if needed.required and needed.name not in tool_inputs:
-            return _("It needs the input “{input}”, which the tool does not take.").format(
+            return _("It needs the input “{input}”, which the tool does not have.").format(
                 input=printable(needed.name, 60)
             )
         if needed.name in tool_inputs and not _is_one(needed, tool_inputs[needed.name]):
-            return _("It takes the input “{input}” as another type than the tool.").format(
+            return _("It has another type for the input “{input}” than the tool.").format(
                 input=printable(needed.name, 60)
             )
     for promised in tool.outputs:
         if promised.required and promised.name not in activity_outputs:
-            return _("It does not give the output “{output}”, which the tool promises.").format(
+            return _("It does not return the output “{output}”, which the tool declares.").format(
                 output=printable(promised.name, 60)
             )
         if promised.name in activity_outputs and not _is_one(activity_outputs[promised.name], promised):
-            return _("It gives the output “{output}” as another type than the tool.").format(
+            return _("It returns the output “{output}” with another type than the tool.").format(
                 output=printable(promised.name, 60)
             )
     return ""

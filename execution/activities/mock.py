@@ -20,7 +20,7 @@ from protocols.signature import Signature
 logger = logging.getLogger(__name__)
 # After the last call of a caller.
 COUNTED_SECONDS = 24 * 3600
-TOO_SLOW = "The mock was told to be slower than the call may last."
+TOO_SLOW = "The mock's delay is longer than the time limit of the call."
 
 
 class MockKind(ActivityKind):

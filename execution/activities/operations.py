@@ -136,7 +136,7 @@ def remove(activity: Activity, *, actor: User) -> None:
         names = ", ".join(f"“{user}”" for user in users[:5])
         raise DomainError(
             "activity_in_use",
-            _("“{activity}” is a step of {names}. Take it out there first.").format(
+            _("“{activity}” is a step of {names}. Remove it there first.").format(
                 activity=activity, names=names
             ),
             status=409,
@@ -191,7 +191,7 @@ def current(activity: Activity) -> ActivityVersion:
     if activity.current is None:
         raise DomainError(
             "activity_without_version",
-            _("“{activity}” was never saved whole.").format(activity=activity),
+            _("“{activity}” was never saved completely.").format(activity=activity),
             status=409,
         )
     return activity.current

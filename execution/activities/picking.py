@@ -100,7 +100,7 @@ def faults_in_inputs(
             yield from _faults_of_source(f"{place}.{name}", source, declared.get(name), reach, signature)
     for name, parameter in declared.items():
         if parameter.required and name not in sources:
-            template = _("“{tool}” wants “{name}”. Choose where it comes from.")
+            template = _("“{tool}” requires “{name}”. Choose its source.")
             message = Wording(template, {"tool": signature.name, "name": name})
             yield ActivityFault(f"{place}.{name}", "missing_input", message)
 
@@ -144,7 +144,7 @@ def _faults_of_source(
             message = Wording(_("The fixed value {reason}."), {"reason": reason})
             yield ActivityFault(place, "unfit_value", message)
     elif source.step > len(reach.outputs):
-        message = Wording(_("Step {step} is not made before this one."), {"step": source.step})
+        message = Wording(_("Step {step} does not run before this one."), {"step": source.step})
         yield ActivityFault(place, "unknown_source", message)
     elif source.step:
         # A tool that lists no outputs may answer with any.
@@ -185,7 +185,7 @@ def _faults_of_picked(
         return
     may_be_absent = not parameter.required and parameter.default is UNSET and source.otherwise is UNSET
     if is_input and may_be_absent and target and target.required:
-        template = _("A caller may leave “{name}” out, and “{target}” is required. Say what stands in.")
+        template = _("“{name}” is optional, and “{target}” is required. Choose what to send without it.")
         message = Wording(template, {"name": name, "target": target.name})
         yield ActivityFault(place, "may_be_missing", message)
     if target and not source.at and conversions.conversion_fit(parameter, target) == "no":

@@ -70,12 +70,12 @@ def _too_much(extent: ActivityExtent | None) -> tuple[str, str] | None:
         return "activity_reaches_itself", _("An implementation would run itself. Choose another one.")
     if extent.depth > MAX_DEPTH:
         return "activity_too_deep", _(
-            "Implementations run each other {maximum} deep at most. Take one out."
+            "Implementations can be nested {maximum} deep at most. Remove one."
         ).format(maximum=MAX_DEPTH)
     if extent.steps > MAX_STEPS_IN_ALL:
         message = _(
-            "A call of it would make {steps} steps in all, and {maximum} is "
-            "the most. Those of the implementations that it runs count. Take some out."
+            "A call would run {steps} steps in all, and the limit is {maximum}. Steps of the "
+            "implementations that it runs count. Remove some."
         ).format(steps=number_format(extent.steps, force_grouping=True), maximum=MAX_STEPS_IN_ALL)
         return "activity_too_many_steps", message
     return None

@@ -150,7 +150,7 @@ def _of_activities(keys: set[int]) -> dict[int, Signature | Reason]:
     for row in rows.exclude(current=None):
         interface = row.current.interface if row.current else None
         message = _(
-            "“{implementation}” has no interface, so nothing says what it takes. Give it one first."
+            "“{implementation}” has no interface, so its inputs are unknown. Choose an interface first."
         ).format(implementation=row)
         results[row.pk] = interface.decoded() if interface else ("activity_without_interface", message)
     return results

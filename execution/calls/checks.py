@@ -33,7 +33,7 @@ class ConfirmationError(DomainError):
     """A user must confirm the call first."""
 
     def __init__(self, why: str) -> None:
-        message = f"{why} Confirm that it shall run."
+        message = f"{why} Confirm to run it."
         super().__init__("confirm_needed", message, fields={"confirm": "Confirm to run it."}, status=409)
 
 

@@ -89,7 +89,7 @@ class ThreadBusyError(DomainError):
     retry_after = 1
 
     def __init__(self) -> None:
-        message = "A call is running on this thread. Wait for its end, or begin another thread."
+        message = "A call is running on this thread. Wait until it ends, or start another thread."
         super().__init__("thread_busy", message, status=409)
 
 
@@ -204,7 +204,7 @@ def _check_recipient(
             raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
     thread = columns.get("thread")
     if thread and (thread.tool_id != version.tool_id or not calls_vendor):
-        raise DomainError("other_thread", "This thread is one of another tool.", status=409)
+        raise DomainError("other_thread", "This thread belongs to another tool.", status=409)
     return states
 
 
@@ -303,13 +303,13 @@ def _insert_call(call: Call, actor: User, *, why: str) -> None:
         )
         if not _insert_statement().take(call, inserted):
             if call.parent_id:
-                raise DomainError("ended_meanwhile", "The call ended before this step was made.", status=409)
+                raise DomainError("ended_meanwhile", "The call ended before this step ran.", status=409)
             raise TooManyCallsError(maximum, owner)
         if call.thread_id is not None:
             # Reserve the thread. Each run continues from the state that the last one left.
             rows = Thread.objects.filter(pk=call.thread_id, removed_at=None)
             if not rows.update(used_at=Now()):
-                raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
+                raise DomainError("thread_removed", "This thread was removed. Start another one.", status=409)
             # The new call is one of them.
             if Call.objects.filter(thread=call.thread_id, status__in=ACTIVE_CALLS).count() > 1:
                 raise ThreadBusyError

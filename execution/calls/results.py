@@ -26,7 +26,7 @@ NO_WORKER = (
 WORKER_LOST = (
     "The process that made this call ended before the answer came. It is not known whether the tool ran."
 )
-OUR_FAULT = "Pegboard itself failed here; its log says more. It is not known whether the tool ran."
+OUR_FAULT = "Pegboard failed. Its log contains the error. It is not known whether the tool ran."
 DATABASE_LOST = (
     "The connection to Pegboard's database was lost after the call was begun. It is not known whether the "
     "tool ran. Look for its effect before it is called again, or look the call up by its idempotency key."

@@ -29,11 +29,11 @@ TAKEN = {
     "status": gettext_lazy("The status"),
 }
 MEANINGS = {
-    "ok": gettext_lazy("It worked"),
-    "tool_error": gettext_lazy("It failed"),
-    "invalid_arguments": gettext_lazy("An input does not fit"),
-    "unavailable": gettext_lazy("It is unavailable: try later"),
-    "refused": gettext_lazy("It refuses"),
+    "ok": gettext_lazy("Succeeded"),
+    "tool_error": gettext_lazy("Failed"),
+    "invalid_arguments": gettext_lazy("Invalid input"),
+    "unavailable": gettext_lazy("Unavailable, try again later"),
+    "refused": gettext_lazy("Refused"),
 }
 
 

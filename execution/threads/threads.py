@@ -106,10 +106,10 @@ def begin(thread: Thread, version: ToolVersion) -> Thread:
         Thread.objects.filter(pk=thread.pk, tool=None).update(**facts)
         thread.refresh_from_db()
     if thread.tool_id != version.tool_id:
-        message = "This thread is one of another tool. Begin one for this tool."
+        message = "This thread belongs to another tool. Start one for this tool."
         raise DomainError("other_thread", message, fields={"thread": message}, status=409)
     if thread.removed_at:
-        raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
+        raise DomainError("thread_removed", "This thread was removed. Start another one.", status=409)
     return thread
 
 
@@ -130,7 +130,7 @@ def _find_earlier(thread: Thread, version: ToolVersion | None) -> Thread | None:
 
 def _create_at_vendor(thread: Thread, version: ToolVersion) -> None:
     if not can_have(version):
-        message = f"“{version.tool}” does not keep threads: its vendor says so in the signature of the tool."
+        message = f"“{version.tool}” does not support threads, as its vendor declares."
         raise DomainError("no_threads", message, fields={"thread": message}, status=409)
     # Not Pegboard's own id of the thread: the vendor may be another agent of this Pegboard, which stores the
     # thread as a row of its own. The owner keeps threads of other agents with the same id apart.

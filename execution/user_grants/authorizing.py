@@ -29,7 +29,7 @@ from core.oauth.client import digest_of, new_secret
 from core.outbound.errors import ProtocolError, printable
 from execution.user_grants import grants
 
-OVER = "A link counts once, for an hour, and until it is replaced. Go back to the agent and ask it again."
+OVER = "A link works once, within an hour, and until it is replaced. Return to the agent and ask it again."
 
 
 def link_of(grant: UserGrant) -> str:
@@ -96,13 +96,13 @@ def complete(
         raise DomainError("sign_in_unknown", OVER)
     client = _oauth_client(grant)
     if answer.issuer != client.issuer and (answer.issuer or client.states_issuer):
-        raise DomainError("sign_in_issuer", "The answer comes from another server. Nothing was kept.")
+        raise DomainError("sign_in_issuer", "The reply is from another server. Nothing was stored.")
     if answer.error:
         message = token_replies.in_words(host_of(grant), answer.error, answer.words).message
         grants.settle(grant, GrantState.FAILED, printable(message, 300), verifier="")
         raise DomainError("sign_in_refused", message)
     if not answer.code:
-        raise DomainError("sign_in_code", "The server sent no code back. Open the link again.")
+        raise DomainError("sign_in_code", "The server returned no code. Open the link again.")
     verifier = encryption.decrypt(
         grant.verifier, row=grant.pk, field=grants.field_of("verifier"), name=str(grant)
     )
@@ -122,7 +122,7 @@ def complete(
     columns |= columns_for(grant, client, tokens, time.monotonic() - began, sent_scopes.split())
     message, granted_scopes = "The user authorized it.", columns["granted_scopes"].split()
     if refused := [scope for scope in sent_scopes.split() if scope not in granted_scopes]:
-        message += f" Asked for and not granted: {token_replies.scope_names(refused)}."
+        message += f" Requested and not granted: {token_replies.scope_names(refused)}."
     if tokens.note:
         message += f" {tokens.note}"
     if not grants.settle(grant, GrantState.COMPLETED, message, **columns):
@@ -208,8 +208,8 @@ def ask(
     if (length := len(" ".join(scopes_to_request))) > token_replies.MAX_SCOPE_LENGTH:
         max_length = token_replies.MAX_SCOPE_LENGTH
         message = (
-            f"Scopes of {length:,} characters are needed at this provider, and {max_length:,} can be "
-            "asked for."
+            f"This provider requires scopes of {length:,} characters, and at most {max_length:,} can be "
+            "requested."
         )
         raise DomainError("SCOPES_TOO_LONG", f"{message} Pin a version of the tool that needs fewer.")
     grant = grants.ask(user, call, provider, scopes=list(scopes_to_request), credential=credential)

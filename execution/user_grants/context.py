@@ -41,7 +41,7 @@ def context_of(call: Call, protocol: Protocol) -> Context:
     if call.on_behalf_of:
         user = EndUser.objects.filter(agent=call.agent or 0, digest=call.on_behalf_of).first()
         if user is None:
-            message = "The user of this call was forgotten meanwhile. Call the tool again."
+            message = "The user of this call was deleted meanwhile. Call the tool again."
             raise MissingError(Outcome("refused", error={"code": "USER_FORGOTTEN", "message": message}))
         name = end_users.name_of(user)
     else:
@@ -51,8 +51,8 @@ def context_of(call: Call, protocol: Protocol) -> Context:
             step = step.continues
         name = step.answers[USER] if step else ""
     if needs.user and not name:
-        ask = Ask(USER, "The tool has to know who its user is.", _SOME_TEXT)
-        message = "The tool acts for a user, and the call does not say for whom. Say it in “on_behalf_of”."
+        ask = Ask(USER, "The tool needs to know its user.", _SOME_TEXT)
+        message = "The tool acts for a user, and the call does not name the user. Set “on_behalf_of”."
         raise MissingError(_authorization_outcome("USER_MISSING", message, [ask]))
     tokens = _request_tokens(call, needs) if needs.providers else {}
     secrets = vault.decrypt_secrets(call.version.tool.endpoint, needs.secrets)
@@ -70,7 +70,7 @@ def _request_tokens(call: Call, needs: Needs) -> dict[str, str]:
     user = grants.user_of(call)
     if user is None:
         names = ", ".join(f"“{printable(name, 100)}”" for name in clients_by_provider)
-        message = f"The tool acts for a user at {names}, and the call does not say for whom."
+        message = f"The tool acts for a user at {names}, and the call does not name the user."
         raise MissingError(Outcome("refused", error={"code": "USER_MISSING", "message": message}))
     tokens: dict[str, str] = {}
     asks, refused = [], []
@@ -86,7 +86,8 @@ def _request_tokens(call: Call, needs: Needs) -> dict[str, str]:
             if name in asked_before:
                 # A continued call has asked its user already.
                 message = (
-                    f"The user did not grant {refused[-1]}, which the tool needs. To ask again, call it anew."
+                    f"The user did not grant {refused[-1]}, which the tool needs. To ask again, call it "
+                    "again."
                 )
                 raise MissingError(Outcome("refused", error={"code": "GRANT_REFUSED", "message": message}))
         url = authorizing.ask(user, call, name, credential=credential, scopes=scopes, site=call.site)

@@ -86,7 +86,7 @@ def ask(
     endpoint = call.version.tool.endpoint
     # A deleted user is not asked.
     if not EndUser.objects.select_for_update(no_key=True).filter(pk=user.pk).exists():
-        raise DomainError("USER_FORGOTTEN", "The user of this call was forgotten meanwhile. Call again.")
+        raise DomainError("USER_FORGOTTEN", "The user of this call was deleted meanwhile. Call again.")
     names_of_user: dict[str, Any] = {
         "end_user": user,
         "endpoint": endpoint,
@@ -157,7 +157,7 @@ def forget(grant: UserGrant, *, actor: User) -> Revocation | None:
     rows = UserGrant.objects.select_related("end_user").select_for_update(of=("self",))
     current = rows.filter(pk=grant.pk).first()
     if current is None:
-        raise DomainError("not_found", "This was forgotten meanwhile.", status=404)
+        raise DomainError("not_found", "This was deleted meanwhile.", status=404)
     grant = current
     if not grant.access_token:
         revoked = None

@@ -46,7 +46,7 @@ def choose(endpoint: Endpoint, *, actor: User, provider: str, credential: Creden
         raise invalid(credential=str(WRONG_CREDENTIAL))
     row = ProviderClient.objects.filter(endpoint=endpoint, provider=provider).first()
     if row is None and ProviderClient.objects.filter(endpoint=endpoint).count() >= MAX_PROVIDERS:
-        message = _("An endpoint has clients at up to {maximum} providers. Forget one first.").format(
+        message = _("An endpoint can have clients at up to {maximum} providers. Remove one first.").format(
             maximum=MAX_PROVIDERS
         )
         raise DomainError("too_many_providers", message, status=409)

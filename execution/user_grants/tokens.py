@@ -89,7 +89,7 @@ class UserTokens(TokenHolder[UserGrant]):
 
     def raise_if_over(self, refused_generation: int | None) -> None:
         if not self.row.refresh_token:
-            message = "The token is over, and the provider gave nothing to renew it with."
+            message = "The token has expired, and the provider issued no refresh token."
             _end_grant(self.row, message)
             raise NeedsSignInError(message)
 
@@ -121,4 +121,4 @@ def _end_grant(grant: UserGrant, why: str) -> None:
 
 def note_refusal(grant: UserGrant) -> None:
     """Record that the vendor requires another authorization despite this token."""
-    _end_grant(grant, "The vendor did not take the token.")
+    _end_grant(grant, "The vendor refused the token.")

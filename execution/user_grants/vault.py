@@ -78,7 +78,9 @@ def set_secret(endpoint: Endpoint, *, actor: User, name: str, value: str) -> End
     secrets = EndpointSecret.objects.filter(endpoint=endpoint)
     existing = secrets.filter(name=name).first()
     if existing is None and secrets.count() >= MAX_SECRETS:
-        message = _("An endpoint has up to {maximum} secrets. Forget one first.").format(maximum=MAX_SECRETS)
+        message = _("An endpoint can have up to {maximum} secrets. Delete one first.").format(
+            maximum=MAX_SECRETS
+        )
         raise DomainError("too_many_secrets", message, status=409)
     row = existing or EndpointSecret(endpoint=endpoint, name=name)
     before = {"fingerprint": existing.fingerprint, "origin": existing.origin} if existing else None

@@ -20,7 +20,7 @@ from core.serializers import sentences
 from designer.errors import ChecksFailedError
 from people.audit.edit_conflicts import LateEditError
 
-CHECK_FIELDS = "Some of what was sent cannot be taken."
+CHECK_FIELDS = "Some fields are not valid."
 
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:

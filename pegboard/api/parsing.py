@@ -50,7 +50,7 @@ class StrictJSONParser(BaseParser):
             fields = {} if code == TOO_DEEP else dict(_find_faults(document, ()))
             if fields.pop("", None) or not fields:
                 raise DomainError("invalid_json", SENTENCES.get(code, f"The body holds {reason}."))
-            raise DomainError("invalid", "Some of what was sent cannot be kept.", fields=fields)
+            raise DomainError("invalid", "Some fields cannot be stored.", fields=fields)
         return document
 
 

@@ -27,8 +27,8 @@ _SAMPLING_MEMBERS = (
     *("stopSequences", "metadata", "tools", "toolChoice"),
 )
 _REQUESTS = {
-    SAMPLING: (SAMPLING_KIND, "The tool asks for a message of the model of the program that calls."),
-    ROOTS: (ROOTS_KIND, "The tool asks which folders the program that calls has open."),
+    SAMPLING: (SAMPLING_KIND, "The tool asks for a message of the calling program's model."),
+    ROOTS: (ROOTS_KIND, "The tool asks which folders are open in the calling program."),
 }
 
 
@@ -147,4 +147,4 @@ def read_visits(data: object) -> list[Ask]:
 def _web_address(url: object) -> str:
     if isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= MAX_QUESTION_LENGTH:
         return url
-    raise ProtocolViolationError("SHAPE", f"The tool sends people to {describe_value(url)}.")
+    raise ProtocolViolationError("SHAPE", f"The tool sends users to {describe_value(url)}.")

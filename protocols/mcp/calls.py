@@ -49,7 +49,7 @@ _NEXT_TIME = Note(
     "The vendor cannot ask in the revision 2026-07-28 of MCP. The next call of this tool is sent in an older "
     "revision, in which it can.",
 )
-_OF_THE_CALLER = "The program that calls did not say that it can put such a question to its user."
+_OF_THE_CALLER = "The calling program did not declare that it can ask its user such a question."
 
 ListedSchema = Callable[[Transport, str], dict[str, Any]]
 
@@ -253,7 +253,7 @@ class _Call:
         outputs = {"content": blocks, **text_output} | structured_outputs
         outcome = Outcome("ok", outputs=outputs, whole_output=UNNAMED if is_whole else "", notes=notes)
         if result.get("isError") is True:
-            silent = "The tool failed and did not say why."
+            silent = "The tool failed and gave no reason."
             if structured not in (UNSET, None):
                 silent = "The tool failed. Its outputs describe the failure."
             reason = printable(text, outcomes.MAX_EXPLANATION_LENGTH) or silent
@@ -313,7 +313,7 @@ class _Call:
     def _waiting_outcome(self, transport: Transport, requests: Sequence[Ask], state: object) -> Outcome:
         return Outcome(
             "needs_input",
-            error={"code": "INPUT_REQUIRED", "message": "The tool needs an answer before it goes on."},
+            error={"code": "INPUT_REQUIRED", "message": "The tool needs an answer before it continues."},
             asks=tuple(requests),
             resume=self._resume_state(transport, requests, state),
         )
@@ -329,7 +329,7 @@ class _Call:
         }
 
     def _outcome_of_error(self, transport: Transport, error: RpcError) -> Outcome:
-        vendor_message = error.vendor_message or "It did not say why."
+        vendor_message = error.vendor_message or "It gave no reason."
         if transport.is_modern and eras.names_server_request(error.vendor_message):
             self.could_not_ask = "error"
         vendor = outcomes.vendor_error(error.number, error.vendor_message)
@@ -385,7 +385,7 @@ def _odd_outputs(result: Mapping[str, Any], signature: Signature) -> Iterator[No
         return
     if "structuredContent" not in result:
         if any(output.required for output in signature.outputs):
-            yield Note("MISSING_OUTPUT", "The tool promises a structured output and sent none.")
+            yield Note("MISSING_OUTPUT", "The tool declares a structured output and sent none.")
         return
     ready = validation.checked(json_schema.write_schema(signature.outputs, signature.outputs_rest))
     for fault in validation.faults(ready, result["structuredContent"])[:MAX_ODD]:

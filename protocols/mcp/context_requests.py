@@ -52,7 +52,7 @@ class ContextRequest:
                 return self._send_request(transport, own_id, arguments, more)
         except RpcError as error:
             vendor = outcomes.vendor_error(error.number, error.vendor_message)
-            reason = printable(error.vendor_message or "It did not say why.")
+            reason = printable(error.vendor_message or "It gave no reason.")
             if error.number in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND):
                 message = f"The vendor does not have it: {reason}"
                 return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
@@ -88,7 +88,7 @@ class ContextRequest:
             # The vendor has no question and requests that the request is sent once more.
             more = {"requestState": request_state}
         stopped = asks.stopped_state(requests, request_state)
-        message = "The vendor needs an answer before it goes on."
+        message = "The vendor needs an answer before it continues."
         return Outcome(
             "needs_input",
             error={"code": "INPUT_REQUIRED", "message": message},

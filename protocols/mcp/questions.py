@@ -116,7 +116,7 @@ class OpenQuestion:
             raise rpc.unauthorized(receipt, sent_request.host)
         if receipt.status >= 400:
             raise RefusedError(
-                "QUESTION_OVER", f"{sent_request.host} did not take the answer ({receipt.status})."
+                "QUESTION_OVER", f"{sent_request.host} did not accept the answer ({receipt.status})."
             )
         try:
             return self._session.read_open_reply(self._reply, sent_request.is_enough(after=number))

@@ -78,10 +78,13 @@ class CannotAskError(RefusedError):
     def __init__(self, host: str, method: str, kinds: Collection[str]) -> None:
         self.kinds = frozenset(kinds)
         if method == ELICITATION:
-            message = f"{host} asks its user, and the program that calls did not say that it can."
+            message = f"{host} asks its user, and the calling program did not declare that it can ask."
             super().__init__(CANNOT_ASK, message)
         else:
-            message = f"{host} asks the program that calls ({method}), which did not say that it answers."
+            message = (
+                f"{host} sent a request to the calling program ({method}), which did not declare that it "
+                "answers."
+            )
             super().__init__(ASKS_BACK, message)
 
 
@@ -209,7 +212,7 @@ class SentRequest:
             if reply.rest and not is_asked:
                 reply.rest.abandon()
         if message_or_question is None:
-            reason = f"{self.host} ended its reply without an answer in it."
+            reason = f"The reply of {self.host} ended without a result."
             raise ProtocolViolationError("NO_ANSWER", reason)
         message, document = message_or_question
         if "error" in message:
@@ -336,7 +339,7 @@ def end_session(session: Session, headers: Mapping[str, str]) -> None:
 
 
 def asks_back(method: str, host: str) -> RefusedError:
-    reason = f"{host} asked back ({method}) while we waited, which is not answered here."
+    reason = f"{host} sent a request ({method}) during the call, which Pegboard does not answer."
     return RefusedError(ASKS_BACK, reason)
 
 

@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 # The members of a model's call, with their names in `calls`.
 MEMBER_NAMES = {TOOL: "tool", REASONING: "reasoning"}
 KNOWN_MEMBERS = (TOOL, ACTIVITY, REASONING, OUTPUT)
-UNFIT = "Some of this call cannot be taken."
+UNFIT = "Some members of this call are not valid."
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     str,

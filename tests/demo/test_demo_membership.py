@@ -160,5 +160,5 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
     Grant.objects.update(expires_at=Now(), renew_at=Now())
     assert run_enumeration(endpoint).error_code == "NEEDS_SIGN_IN", "what was ended there is over here too"
     options["redirect_uri"] = "https://evil.example/"
-    with pytest.raises(ProtocolError, match="does not let Pegboard come back"):
+    with pytest.raises(ProtocolError, match="does not accept the redirect address"):
         client_registration.register(server.registration_url, **options)

@@ -78,7 +78,7 @@ def test_a_vendor_is_swapped_and_signature_release_and_procedure_stay(tools):
         f"{here}&by=tool:{tools['Notes_SendNote'].pk}:{tools['Notes_SendNote'].current.ordinal}"
     )
     page_text = text_of(page)
-    assert "“message” is required. Say what stands in." in page_text
+    assert "“message” is required. Choose what to send without it." in page_text
     typed = {f"{row_of(page, 'message')}-otherwise": "(no text)", "environment": str(place.pk)}
     done = press(client, here, page, "bind", **typed)
     assert "do not change" in text_of(client.get(done.headers["Location"]))

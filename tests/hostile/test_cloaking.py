@@ -280,7 +280,7 @@ def test_a_list_that_just_changes_is_no_cloak(bench, restless):
     look_result = look(bench)
     assert cloaking_findings(bench) == []
     assert look_result["result"] == "unsure"
-    assert "1 changed from one list to the next, so nothing can be said of them yet." in look_result["says"]
+    assert "1 changed from one list to the next, so they cannot be compared yet." in look_result["says"]
     days = (datetime.fromisoformat(look_result["due_at"]) - timezone.now()) / timedelta(days=1)
     assert 0.5 < days < 2
 
@@ -353,5 +353,5 @@ def test_a_hundred_are_told_at_once_and_the_others_later(bench, monkeypatch):
     mask.honest.tools = [bench.dialect.described(tool, "Something else.") for tool in bench.shop.tools[:5]]
     look_results = [look(bench) for _ in range(2)]
     assert len(cloaking_findings(bench)) == 5
-    assert "2 more seem to differ and are looked at tomorrow." in look_results[0]["says"]
+    assert "2 more seem to differ and are checked tomorrow." in look_results[0]["says"]
     assert "5 of them with other content (3 known from before)." in look_results[1]["says"]

@@ -96,7 +96,7 @@ def test_57_two_tools_of_one_id_are_both_refused(bench):
     run = bench.enumerate()
     assert (run.status, run.unchanged) == ("succeeded", 5)
     assert rejections(run) == [(bench.dialect.id_of(twin), "DUP_CONFLICT")]
-    message = "Two different tools were listed with this id, so neither was taken."
+    message = "Two different tools were listed with this id, so neither was stored."
     assert message in bench.run_page(run)
     assert bench.run_body(run)["rejections"][0]["reason"] == message
     assert bench.dump(pages=False) == before

@@ -239,7 +239,7 @@ def test_53_pages_that_shrink_while_they_are_read_lose_nothing(bench):
 def test_54_an_empty_list_waits_for_a_person(bench):
     message = (
         "The vendor now lists none of the tools it listed before. Nothing was withdrawn. "
-        "Confirm if these tools are really gone, or read again later."
+        "Confirm if these tools are really gone, or sync again later."
     )
     before = bench.dump()
     tools, bench.shop.tools = bench.shop.tools, []
@@ -262,7 +262,7 @@ def test_55_a_list_without_more_than_thirty_percent_waits_for_a_person(bench):
     run = bench.enumerate()
     message = (
         "2 of 6 tools are missing from the vendor's list. Nothing was withdrawn. "
-        "Confirm if these tools are really gone, or read again later."
+        "Confirm if these tools are really gone, or sync again later."
     )
     assert (run.status, run.error_code, run.error_message) == ("failed", "SHRINK_HELD", message)
     bench.is_told(run, "SHRINK_HELD", message)

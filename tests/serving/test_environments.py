@@ -219,7 +219,7 @@ def test_an_activity_that_was_removed_or_does_not_fit_runs_nothing(owner, vendor
     refused = designer("put", f"{PLACES}test/bindings/sky/", {"activity": unfit.pk})
     assert (refused.status_code, refused.json()["code"]) == (409, "activity_unfit")
     assert refused.json()["fields"]["activity"] == (
-        "It does not give the output “Sky now”, which the tool promises."
+        "It does not return the output “Sky now”, which the tool declares."
     )
     assert designer("put", f"{PLACES}test/bindings/sky/", {"activity": 10**6}).status_code == 400
     assert designer("put", f"{PLACES}test/bindings/sea/", {"activity": None}).status_code == 404
@@ -426,7 +426,7 @@ def test_an_activity_that_has_the_name_and_does_not_fit_runs_nothing(owner, expl
     path = url(name="forecast")
     refused = runs.post(path, {"arguments": {"place": "Oslo"}})
     assert (refused.status_code, refused.json()["code"]) == (409, "activity_unfit")
-    assert "It needs the input “city”, which the tool does not take." in refused.json()["message"]
+    assert "It needs the input “city”, which the tool does not have." in refused.json()["message"]
     assert not Call.objects.exists()
     composed = runs.get("/api/v1/agents/desk/releases/live/tools/?format=tool-system")
     assert (composed.status_code, composed.json()["code"]) == (409, "activity_unfit")

@@ -892,8 +892,8 @@ def test_scopes_are_asked_for_whole_or_not_at_all(owner, vendor, authorization):
 @pytest.mark.parametrize(
     ("door", "expected_text"),
     [
-        ("/revoke", "was told, and ends its tokens there"),
-        ("", "was not told: it names no address for that"),
+        ("/revoke", "was notified, and revokes the tokens"),
+        ("", "was not notified: it states no address for that"),
     ],
 )
 def test_the_provider_is_told_of_a_grant_that_is_forgotten(owner, vendor, authorization, door, expected_text):

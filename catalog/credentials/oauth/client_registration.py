@@ -35,22 +35,20 @@ MIN_LIFE = timedelta(minutes=1)
 # RFC 7591 section 3.2.2
 SENTENCES = {
     "invalid_redirect_uri": gettext_lazy(
-        "{host} does not let Pegboard come back to its own address. Register it by hand there."
+        "{host} does not accept the redirect address of this Pegboard. Register it by hand there."
     ),
     "invalid_client_metadata": gettext_lazy(
         "{host} does not register a client like Pegboard. Register it by hand there."
     ),
     "invalid_software_statement": gettext_lazy(
-        "{host} wants a statement from the maker of the client. Register it by hand there."
+        "{host} requires a software statement. Register it by hand there."
     ),
     "unapproved_software_statement": gettext_lazy(
         "{host} registers approved clients only. Register it by hand there."
     ),
-    "access_denied": gettext_lazy(
-        "{host} registers no client that it does not know. Register Pegboard by hand there."
-    ),
+    "access_denied": gettext_lazy("{host} registers known clients only. Register Pegboard by hand there."),
     "invalid_token": gettext_lazy(
-        "{host} registers no client without a token from it. Register Pegboard by hand there."
+        "{host} requires a token for a registration. Register Pegboard by hand there."
     ),
 }
 # Faults of a registration: the code, and the message.
@@ -58,15 +56,14 @@ _Fault = tuple[str, str | Promise]
 _NO_OBJECT: _Fault = (
     "SHAPE",
     gettext_lazy(
-        "{host} sent something else than an object, so the registration was not used. Register "
-        "Pegboard by hand there."
+        "{host} sent no JSON object, so the registration was not used. Register Pegboard by hand there."
     ),
 )
 _OTHER_CALLBACK: _Fault = (
     "CALLBACK",
     gettext_lazy(
-        "{host} registered another address to come back to than Pegboard's own, so the "
-        "registration was not used. Register Pegboard by hand there."
+        "{host} registered another redirect address than Pegboard's, so the registration was not used. "
+        "Register Pegboard by hand there."
     ),
 )
 _NO_SIGN_IN: _Fault = (
@@ -79,43 +76,42 @@ _NO_SIGN_IN: _Fault = (
 _NO_CLIENT_ID: _Fault = (
     "ID",
     gettext_lazy(
-        "{host} gave no client id that can be used, so the registration was not used. Register "
-        "Pegboard by hand there."
+        "{host} sent no usable client id, so the registration was not used. Register Pegboard by hand there."
     ),
 )
 _NO_ERROR_TEXT: _Fault = (
     "SHAPE",
     gettext_lazy(
-        "{host} sent an error that is no text, so the registration was not used. Register "
-        "Pegboard by hand there."
+        "{host} sent an error that is not text, so the registration was not used. Register Pegboard by "
+        "hand there."
     ),
 )
 _UNKNOWN_METHOD: _Fault = (
     "METHOD",
     gettext_lazy(
-        "{host} wants a proof of who we are that is not known here: {method}, so the registration was "
-        "not used. Register Pegboard by hand there."
+        "{host} requires a client authentication that Pegboard does not support: {method}, so the "
+        "registration was not used. Register Pegboard by hand there."
     ),
 )
 _NO_SECRET: _Fault = (
     "SECRET",
     gettext_lazy(
-        "{host} gave no client secret that can be used, so the registration was not used. "
-        "Register Pegboard by hand there."
+        "{host} sent no usable client secret, so the registration was not used. Register Pegboard by hand "
+        "there."
     ),
 )
 _UNCLEAR_EXPIRY: _Fault = (
     "EXPIRY",
     gettext_lazy(
-        "{host} does not say in a usable way how long the client secret lives, so the "
-        "registration was not used. Register Pegboard by hand there."
+        "{host} sent no usable expiry time of the client secret, so the registration was not used. "
+        "Register Pegboard by hand there."
     ),
 )
 _EXPIRED_SECRET: _Fault = (
     "EXPIRY",
     gettext_lazy(
-        "{host} gave a client secret that is over already, so the registration was not used. "
-        "Register Pegboard by hand there."
+        "{host} sent a client secret that has already expired, so the registration was not used. Register "
+        "Pegboard by hand there."
     ),
 )
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
@@ -143,8 +139,8 @@ def register_at(
         raise DomainError("server_problem", message)
     if addresses != offered:
         message = _(
-            "Nothing was registered: {host} describes itself in another way than when it was looked up. Look "
-            "it up again."
+            "Nothing was registered: the metadata of {host} has changed since you looked it up. Look it up "
+            "again."
         )
         raise DomainError("server_changed", message.format(host=host), status=409)
     way = offer.get("client_authentication")
@@ -202,7 +198,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> RegisteredClient:
     elif isinstance(stated, str) and stated in AUTHENTICATION_METHODS:
         way = AUTHENTICATION_METHODS[stated]
     else:
-        method = printable(stated, 40) if isinstance(stated, str) else _("something that is no text")
+        method = printable(stated, 40) if isinstance(stated, str) else _("something that is not text")
         raise _registration_error(_UNKNOWN_METHOD, host, method=method)
     secret, secret_expires_at = _read_secret(document, way, host)
     client_id = document.get("client_id")
@@ -227,9 +223,7 @@ def _refusal_error(reply: Reply, host: str) -> ProtocolError:
         document = None
     if isinstance(document, dict) and document.get("error") is not None:
         return _error_of(document, host)
-    message = _(
-        "{host} did not register Pegboard ({status}) and does not say why. Register it by hand there."
-    )
+    message = _("{host} did not register Pegboard ({status}) and gave no reason. Register it by hand there.")
     return OAuthError("REGISTRATION_REFUSED", message.format(host=host, status=reply.status), "")
 
 

@@ -85,8 +85,8 @@ def new_key(grant: Grant, issued_key: str = "") -> Secret:
         private = client_keys.import_key(issued_key) if issued_key else client_keys.create_key()
     except ValueError:
         message = _(
-            "Enter a private key as PEM without a passphrase or as JWK (RSA, P-256, P-384 or Ed25519), "
-            "or nothing: Pegboard makes the key then."
+            "Enter a private key as PEM without a passphrase or as JWK (RSA, P-256, P-384 or Ed25519). If "
+            "this is empty, Pegboard creates the key."
         )
         raise invalid(secret=message) from None
     grant.public_key = client_keys.public_part(private)
@@ -121,7 +121,7 @@ def check(grant: Grant) -> None:
     if grant.scope and not _SCOPE.fullmatch(grant.scope):
         faults["scope"] = _("Enter the scopes with spaces between them.")
     if grant.resource and not _RESOURCE.fullmatch(grant.resource):
-        faults["resource"] = _("Enter a whole address without #, or nothing.")
+        faults["resource"] = _("Enter a complete address without #, or leave this empty.")
     faults |= _faulty_addresses(grant) | _faulty_choices(grant)
     if reason := _faulty_parameters(grant.parameters):
         faults["parameters"] = reason
@@ -247,7 +247,7 @@ def _faulty_addresses(grant: Grant) -> dict[str, str]:
             faults[name] = reason
     if grant.revocation_url and not faults and origin(grant.revocation_url) != origin(grant.token_url):
         faults["revocation_url"] = _(
-            "The client secret goes along: give an address beside the token address."
+            "The client secret is sent to it, so it must be at the same host as the token address."
         )
     return faults
 
@@ -255,16 +255,16 @@ def _faulty_addresses(grant: Grant) -> dict[str, str]:
 def why_no_address(address: str) -> str:
     # It may contain a query (RFC 6749 section 3), but no fragment.
     if not address:
-        return _("Enter this address; the vendor's documentation names it.")
+        return _("Enter this address. It is in the vendor's documentation.")
     bare, _unused, query = address.partition("?")
     try:
         check_url(bare, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
     except RefusedError as error:
         return error.message
     if not _QUERY.fullmatch(query) or len(address) > 2_048:
-        return _("The address has characters that a web address cannot hold there.")
+        return _("The address contains characters that are not allowed there.")
     if name := grant_requests.reserved_parameter_in(address):
-        return _("Take “{name}” out of the address; Pegboard sets it by itself.").format(name=name)
+        return _("Remove “{name}” from the address. Pegboard sets it.").format(name=name)
     return ""
 
 
@@ -279,12 +279,12 @@ def _faulty_choices(grant: Grant) -> dict[str, str]:
     ):
         # RFC 6749 section 4.4
         faults["client_authentication"] = _(
-            "A client without a secret cannot ask for itself. Choose another way."
+            "A client without a secret cannot get a token for itself. Choose another authentication."
         )
     if type(grant.states_issuer) is not bool:
         faults["states_issuer"] = _("Choose yes or no.")
     elif grant.states_issuer and not grant.issuer:
-        faults["issuer"] = _("Enter the issuer that the server names.")
+        faults["issuer"] = _("Enter the issuer that the server states.")
     return faults
 
 
@@ -293,11 +293,11 @@ def _faulty_parameters(parameters: object) -> str:
         return _("Enter up to {maximum} names with their values.").format(maximum=MAX_PARAMETERS)
     for name, value in parameters.items():
         if not grant_requests.PARAMETER_NAME.fullmatch(name):
-            return _("Names are made of letters, digits and . _ ~ - (up to 64).")
+            return _("A name consists of letters, digits and . _ ~ - (up to 64).")
         if name.lower() in grant_requests.OWNED:
             return _("“{name}” is set by Pegboard itself.").format(name=name)
         if not isinstance(value, str) or len(value) > MAX_PARAMETER_LENGTH or not _PRINTABLE.fullmatch(value):
-            return _("The value of “{name}” has to be up to {maximum} plain characters.").format(
+            return _("The value of “{name}” may have up to {maximum} plain characters.").format(
                 name=name, maximum=MAX_PARAMETER_LENGTH
             )
     return ""

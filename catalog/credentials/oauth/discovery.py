@@ -97,7 +97,8 @@ class _ServerDiscovery:
                 addresses = [metadata_url]
             else:
                 self._note_step(
-                    metadata_url, _("Not asked: a vendor describes itself at its own address only.")
+                    metadata_url,
+                    _("Not requested: Pegboard reads the metadata of a vendor from its own address only."),
                 )
         document = self._first_usable(
             addresses, lambda document: metadata.why_not_resource(document, self.url)
@@ -123,9 +124,9 @@ class _ServerDiscovery:
         challenge = reply.headers.get("www-authenticate", "") if reply else ""
         if reply:
             if challenge:
-                answered = _("Answered {status}. It asks for a token.")
+                answered = _("Answered {status}. It requires a token.")
             else:
-                answered = _("Answered {status}. It names no way to sign in.")
+                answered = _("Answered {status}. It does not state how to sign in.")
             self._note_step(self.url, answered.format(status=reply.status))
         # Many answer GET with 404 or 405, and challenge the requests of their protocol alone.
         for protocol in () if challenge else self.protocols:
@@ -137,7 +138,7 @@ class _ServerDiscovery:
                 if challenge:
                     self._note_step(
                         self.url,
-                        _("Asked for its tools as {protocol} does. It asks for a token.").format(
+                        _("Requested its tools over {protocol}. It requires a token.").format(
                             protocol=protocol.label
                         ),
                     )
@@ -149,7 +150,7 @@ class _ServerDiscovery:
         # An issuer is an address without a query or a fragment: RFC 8414 section 2.
         try:
             check_url(issuer, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
-            problem = "" if urlsplit(issuer).netloc else _("It is no address.")
+            problem = "" if urlsplit(issuer).netloc else _("It is not an address.")
         except RefusedError as error:
             problem = error.message
         if problem:
@@ -160,8 +161,8 @@ class _ServerDiscovery:
             stated_issuer = document.get("issuer") if isinstance(document, dict) else None
             if isinstance(stated_issuer, str) and stated_issuer and stated_issuer != issuer:
                 self.moved = _(
-                    "It calls itself {stated_issuer} now, and the vendor still names "
-                    "{issuer}. If it has moved, ask the vendor to name the new address."
+                    "It states the issuer {stated_issuer} now, and the vendor still states {issuer}. If it "
+                    "has moved, ask the vendor to publish the new address."
                 ).format(stated_issuer=printable(stated_issuer), issuer=printable(issuer))
             return metadata.why_not_server(document, issuer)
 
@@ -169,7 +170,7 @@ class _ServerDiscovery:
         document = self._first_usable(metadata.server_addresses(issuer), why_not_server)
         if document is None:
             return ServerMetadata(
-                issuer, problem=self.moved or _("It does not describe itself where it should.")
+                issuer, problem=self.moved or _("It publishes no metadata at the expected address.")
             )
         server = metadata.server_of(document, issuer)
         # Its addresses are validated like entered ones.
@@ -208,7 +209,7 @@ class _ServerDiscovery:
         if seconds_left <= 0:
             self._note_step(
                 address,
-                _("Not asked: looking for this took longer than {seconds} s.").format(seconds=f"{SECONDS:g}"),
+                _("Not requested: the search took longer than {seconds} s.").format(seconds=f"{SECONDS:g}"),
             )
             return None
         try:
@@ -216,7 +217,7 @@ class _ServerDiscovery:
         except ProtocolError as error:
             if error.code == "REDIRECT":
                 self.moved = _(
-                    "It seems to have moved: {message} Ask the vendor to name the new address."
+                    "It seems to have moved: {message} Ask the vendor to publish the new address."
                 ).format(message=error.message)
             self._note_step(address, error.message)
             return None

@@ -26,7 +26,7 @@ class BusyError(UnavailableError):
 
 
 def sign_in_again(since: datetime, why: str) -> str:
-    return f"Please sign in again since {moment(since)}: {why}."
+    return f"It needs a sign-in since {moment(since)}: {why}."
 
 
 def moment(when: datetime) -> str:

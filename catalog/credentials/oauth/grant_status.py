@@ -31,10 +31,10 @@ class Remedy(models.TextChoices):
     """The action after which the credential works again."""
 
     SIGN_IN = "sign_in", gettext_lazy("Sign in")
-    WIDEN = "widen", gettext_lazy("Ask for a token with the scopes that the vendor wants")
+    WIDEN = "widen", gettext_lazy("Request a token with the scopes that the vendor requires")
     ENTER_SECRET = "enter_secret", gettext_lazy("Enter the secret again")
     EDIT = "edit", gettext_lazy("Correct the settings")
-    WAIT = "wait", gettext_lazy("Nothing to do: it is tried again by itself")
+    WAIT = "wait", gettext_lazy("Nothing to do: Pegboard tries again automatically")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class CredentialStatus:
 def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     """Return the status of a grant. `now` as the database has it (`Grant.objects.timed()`) or as we do."""
     if grant.credential.kind == OAuthKind.USERS:
-        message = _("Users of agents authorize with it, each for a token of their own.")
+        message = _("Users of agents authorize with it. Each user gets a token.")
         usual: tuple[SignInState, str, Remedy | None] = SignInState.OK, message, None
     else:
         usual = _about_tokens(grant, now)
@@ -111,22 +111,26 @@ def _about_tokens(grant: Grant, now: datetime) -> tuple[SignInState, str, Remedy
     if grant.failures:
         return SignInState.EXPIRING, _not_renewed(grant, now), Remedy.WAIT
     if not grant.access_token:
-        return SignInState.NEW, _("The first token is asked for when it is first used."), None
+        return SignInState.NEW, _("Pegboard requests the first token when it is first used."), None
     if grant.expires_at is None:
         return (
             SignInState.OK,
-            _("The server does not say how long the token lives: it is used until it is refused."),
+            _("The server does not state when the token expires. Pegboard uses it until it is refused."),
             None,
         )
     if grant.expires_at > now:
         return (
             SignInState.OK,
-            _("The token is good until {date} and renewed before that.").format(
+            _("The token is valid until {date} and is renewed before that.").format(
                 date=moment(grant.expires_at)
             ),
             None,
         )
-    return SignInState.OK, _("The last token is over; the next one is asked for when it is needed."), None
+    return (
+        SignInState.OK,
+        _("The last token has expired. Pegboard requests the next one when it is needed."),
+        None,
+    )
 
 
 def _about_wanted_scope(grant: Grant) -> tuple[SignInState, str, Remedy | None]:
@@ -136,20 +140,18 @@ def _about_wanted_scope(grant: Grant) -> tuple[SignInState, str, Remedy | None]:
     )
     required = set(words_of(grant.wanted_scope))
     if required <= set(words_of(grant.granted_scope)):
-        again = _(
-            "The token has that scope already, so another one would be refused too. Ask the vendor why."
-        )
+        again = _("The token already has that scope, so a new one would be refused too. Ask the vendor why.")
         return SignInState.NEEDS_SCOPE, f"{message} {again}", None
     is_code = grant.credential.kind == OAuthKind.CODE
     if required <= set(words_of(grant.scope)):
         host = urlsplit(grant.authorization_url or grant.token_url).netloc
-        again = _("It was asked for, and {host} did not grant it. Have it allowed there first.").format(
+        again = _("It was requested, and {host} did not grant it. Have it allowed there first.").format(
             host=host
         )
     elif is_code:
-        again = _("A sign-in asks for it, beside the scopes that the token has.")
+        again = _("A sign-in requests it, in addition to the scopes that the token has.")
     else:
-        again = _("The next token can be asked for with it, beside the scopes that this one has.")
+        again = _("The next token can be requested with it, in addition to the scopes that this one has.")
     return SignInState.NEEDS_SCOPE, f"{message} {again}", Remedy.SIGN_IN if is_code else Remedy.WIDEN
 
 
@@ -157,7 +159,7 @@ def _about_secret(grant: Grant, now: datetime) -> tuple[SignInState, str, Remedy
     # It is missing, or the server issued it for a limited time.
     if grant.client_authentication != "none" and not grant.credential.sealed:
         if grant.client_authentication == "key":
-            message = _("Its client key is not there any more.")
+            message = _("Its client key is missing.")
         else:
             message = _("Its client secret was entered for another server.")
         return SignInState.REFUSED, message, Remedy.ENTER_SECRET
@@ -168,12 +170,12 @@ def _about_secret(grant: Grant, now: datetime) -> tuple[SignInState, str, Remedy
     if ends <= now:
         return (
             SignInState.REFUSED,
-            _("Its client secret was good until {date}. {advice}").format(date=moment(ends), advice=again),
+            _("Its client secret was valid until {date}. {advice}").format(date=moment(ends), advice=again),
             Remedy.EDIT,
         )
     return (
         SignInState.EXPIRING,
-        _("Its client secret is good until {date}. {advice}").format(date=moment(ends), advice=again),
+        _("Its client secret is valid until {date}. {advice}").format(date=moment(ends), advice=again),
         Remedy.EDIT,
     )
 
@@ -184,10 +186,10 @@ def _without_renewal(grant: Grant, now: datetime) -> tuple[SignInState, str, Rem
         return None
     if grant.expires_at <= now:
         message = sign_in_again(
-            grant.expires_at, mark("the token is over, and the server gave nothing to renew it with")
+            grant.expires_at, mark("the token has expired, and the server issued no refresh token")
         )
         return SignInState.NEEDS_SIGN_IN, message, Remedy.SIGN_IN
-    until = _("It ends at {date}, and the server gave nothing to renew it with.").format(
+    until = _("It expires at {date}, and the server issued no refresh token.").format(
         date=moment(grant.expires_at)
     )
     return SignInState.EXPIRING, until, Remedy.SIGN_IN
@@ -203,14 +205,14 @@ def _not_renewed(grant: Grant, now: datetime) -> str:
     is_good = grant.access_token and (grant.expires_at is None or grant.expires_at > now)
     sentences = [_("It could not be renewed: {reason}").format(reason=grant.error_message)]
     if is_good and grant.expires_at:
-        sentences.append(_("The token is good until {date}.").format(date=moment(grant.expires_at)))
+        sentences.append(_("The token is valid until {date}.").format(date=moment(grant.expires_at)))
     if grant.retry_at:
         sentences.append(_("Tried again after {date}.").format(date=moment(grant.retry_at)))
     if sent_at := _in_doubt_since(grant, now):
         doubt = _(
-            "No reply came to the renewal at {date}, so the server may have replaced the refresh token. The "
-            "same one is sent again, which many servers take for a short while. If this one does not, a new "
-            "sign-in is needed."
+            "The renewal at {date} got no reply, so the server may have replaced the refresh token. "
+            "Pegboard sends the same one again, which many servers accept for a short time. If this server "
+            "does not, a new sign-in is needed."
         )
         sentences.append(doubt.format(date=moment(sent_at)))
     return " ".join(sentences)

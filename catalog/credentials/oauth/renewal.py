@@ -34,8 +34,8 @@ MAX_AT_ONCE = 200
 NO_TOKENS: dict[str, Any] = {"access_token": "", "refresh_token": "", "expires_at": None, "renew_at": None}
 NO_ERROR: dict[str, Any] = NO_FAILURE | {"ended_at": None}
 NOT_TAKEN = (
-    "The vendor does not take a token that was just made for it. Look at the scope, the resource and the "
-    "audience of this credential, or ask the vendor."
+    "The vendor refused a new token. Check the scope, the resource and the audience of this credential, or "
+    "ask the vendor."
 )
 
 

@@ -47,9 +47,9 @@ class Revocation:
         def send_and_record() -> None:
             why_not = self.why_not or self.send()
             self.message = (
-                f"{self.host} was not told: {why_not} Its tokens may work there until they expire."
+                f"{self.host} was not notified: {why_not} The tokens may work there until they expire."
                 if why_not
-                else f"{self.host} was told, and ends its tokens there."
+                else f"{self.host} was notified, and revokes the tokens."
             )
             with transaction.atomic():
                 facts = {"server": self.host, "told": not why_not}
@@ -97,7 +97,7 @@ def _prepare_revocation(
     if not columns_with_tokens:
         return revoked
     if not grant.revocation_url:
-        revoked.why_not = "it names no address for that."
+        revoked.why_not = "it states no address for that."
         return revoked
     try:
         secret = token_request.client_secret(grant.credential, grant)

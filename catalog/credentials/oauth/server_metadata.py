@@ -82,14 +82,14 @@ def server_addresses(issuer: str) -> list[str]:
 def why_not_resource(document: object, url: str) -> str:
     # A document about something else must not be used: RFC 9728 section 3.3.
     if not isinstance(document, dict):
-        return _("It is no object.")
+        return _("It is not an object.")
     resource = _text_in(document, "resource")
     if not resource:
-        return _("It does not say which resource it is about.")
+        return _("It does not state its resource.")
     is_same_place = origin(resource) == origin(url)
     path, own_path = urlsplit(resource).path.rstrip("/"), urlsplit(url).path.rstrip("/")
     if not is_same_place or not (own_path == path or own_path.startswith(f"{path}/")):
-        return _("It is about another resource: {resource}").format(resource=printable(resource))
+        return _("It states another resource: {resource}").format(resource=printable(resource))
     return ""
 
 
@@ -108,11 +108,11 @@ def name_of(document: Mapping[str, Any]) -> str:
 def why_not_server(document: object, issuer: str) -> str:
     # The issuer in the document is compared byte for byte: RFC 8414 section 3.3.
     if not isinstance(document, dict):
-        return _("It is no object.")
+        return _("It is not an object.")
     stated_issuer = document.get("issuer")
     if stated_issuer != issuer:
         name = printable(stated_issuer) if isinstance(stated_issuer, str) else "nothing"
-        return _("It names the issuer {name} and not {issuer}, so it was not used.").format(
+        return _("It states the issuer {name} and not {issuer}, so it was not used.").format(
             name=name, issuer=printable(issuer)
         )
     return ""
@@ -149,17 +149,17 @@ def _address_at_same_origin(document: Mapping[str, Any], member: str, *neighbour
 
 def _find_problem(document: Mapping[str, Any], ways: list[str]) -> str:
     if not _text_in(document, "token_endpoint"):
-        return _("It does not say where tokens come from.")
+        return _("It does not state its token address.")
     if not ways:
-        return _("It takes none of the ways in which Pegboard can prove who it is.")
+        return _("It supports no client authentication that Pegboard supports.")
     signs_in = bool(_text_in(document, "authorization_endpoint"))
     if signs_in and document.get("require_pushed_authorization_requests") is True:
         return _(
-            "It takes only sign-ins that were pushed to it before (PAR, RFC 9126). Pegboard does not do "
-            "that. Ask whether it can be set to take others from this client."
+            "It requires pushed authorization requests (PAR, RFC 9126), which Pegboard does not support. "
+            "Ask whether it can accept other requests from this client."
         )
     if signs_in and "S256" not in _texts_in(document, "code_challenge_methods_supported", 20, 100):
-        return _("It does not say that it protects sign-ins with PKCE (S256).")
+        return _("It does not state that it supports PKCE (S256).")
     return ""
 
 

@@ -118,8 +118,8 @@ def complete(
         raise DomainError(
             "sign_in_unknown",
             _(
-                "This sign-in was not begun here, is over, or was used before. Begin again "
-                "from the credential."
+                "This sign-in was not started here, has expired, or was used before. Start again from the "
+                "credential."
             ),
         )
     try:
@@ -132,14 +132,14 @@ def _complete_sign_in(row: SignIn, answer: RedirectParameters, actor: User, redi
     grant = _grant_of(row.credential)
     grant.scope = row.scope or grant.scope
     if redirect_uri != row.redirect_uri:
-        raise DomainError("sign_in_address", _("The sign-in came back to another address. Begin again."))
+        raise DomainError("sign_in_address", _("The sign-in returned to another address. Start again."))
     _check_issuer(grant, answer)
     if answer.error:
         host = urlsplit(grant.authorization_url).netloc
         message = token_replies.in_words(host, answer.error, answer.words)
         raise DomainError("sign_in_refused", message.message)
     if not answer.code:
-        raise DomainError("sign_in_code", _("The server sent no code back. Begin again."))
+        raise DomainError("sign_in_code", _("The server returned no code. Start again."))
     secret = token_request.client_secret(grant.credential, grant)
     verifier = encryption.decrypt(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
     fields = grant_requests.code_fields(
@@ -161,7 +161,7 @@ def _grant_of(credential: Credential) -> Grant:
     rows = Grant.objects.filter(credential_id=credential.pk, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
     if grant is None or credential.kind != OAuthKind.CODE:
-        raise DomainError("sign_in_kind", _("This credential does not take a sign-in."), status=409)
+        raise DomainError("sign_in_kind", _("This credential does not support a sign-in."), status=409)
     return grant
 
 
@@ -172,17 +172,17 @@ def _check_issuer(grant: Grant, answer: RedirectParameters) -> None:
         return
     if not is_named:
         reason = _(
-            "The answer does not say from which server it comes, although this one promised to. Nothing was "
-            "kept. Begin again."
+            "The reply does not name its server, although this server declares that it does. Nothing was "
+            "stored. Start again."
         )
     elif not grant.issuer:
         reason = _(
-            "The server calls itself “{issuer}”, and no issuer was entered. If that is "
-            "the right one, enter it as the issuer. Nothing was kept. Begin again."
+            "The server states the issuer “{issuer}”, and no issuer was entered. If that is the right one, "
+            "enter it as the issuer. Nothing was stored. Start again."
         ).format(issuer=printable(answer.issuer, 200))
     else:
         reason = _(
-            "The answer comes from “{issuer}” and not from “{expected}”. Nothing was kept. Begin again."
+            "The reply is from “{issuer}” and not from “{expected}”. Nothing was stored. Start again."
         ).format(issuer=printable(answer.issuer, 200), expected=grant.issuer)
     raise DomainError("sign_in_issuer", reason)
 
@@ -197,7 +197,7 @@ def _store_tokens(grant: Grant, tokens: Tokens, elapsed_seconds: float, actor: U
             getattr(stored_grant, name) != getattr(grant, name) for name in WHOSE_TOKENS
         ):
             raise DomainError(
-                "sign_in_changed", _("The credential was changed meanwhile. Begin again."), status=409
+                "sign_in_changed", _("The credential was changed meanwhile. Start again."), status=409
             )
         rows = Grant.objects.filter(pk=grant.pk)
         rows.update(**changes, generation=stored_grant.generation + 1, signed_in_at=Now(), signed_in_by=actor)

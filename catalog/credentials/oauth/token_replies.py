@@ -130,7 +130,7 @@ def _refusal_error(reply: Reply, host: str, sent: Collection[Secret]) -> Protoco
     if members.get("error") is not None:
         return _error_of(members, host, sent)
     return OAuthError(
-        "TOKEN_REFUSED", f"{host} refused the token request ({reply.status}) without saying why.", ""
+        "TOKEN_REFUSED", f"{host} refused the token request ({reply.status}) and gave no reason.", ""
     )
 
 

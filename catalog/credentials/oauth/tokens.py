@@ -48,7 +48,7 @@ def token_for(credential: Credential, *, refused_generation: int | None = None) 
         grant = credential.grant
         if credential.kind == OAuthKind.CODE:
             raise NeedsSignInError(
-                _("This can be looked at after a sign-in. Save the credential and sign in first.")
+                _("This can be previewed after a sign-in. Save the credential and sign in first.")
             )
         secret = token_request.client_secret(credential, grant)
         form = grant_requests.token_form(grant, secret, grant_requests.client_fields(grant))
@@ -84,7 +84,7 @@ def note_acceptance(credential: Credential, generation: int) -> None:
     refused = Grant.objects.filter(credential=credential, generation=generation, error_code=NOT_TAKEN_CODE)
     with transaction.atomic(durable=True):
         if refused.update(refused_at=None, failed_at=None, error_code="", error_message=""):
-            audit.record(None, "accept", credential, why="The vendor takes its token again.")
+            audit.record(None, "accept", credential, why="The vendor accepts its token again.")
 
 
 def note_wanted_scope(credential: Credential, generation: int, scope: str) -> None:
@@ -99,7 +99,7 @@ def note_wanted_scope(credential: Credential, generation: int, scope: str) -> No
         if new_scope == grant.wanted_scope or len(widest(grant.scope, new_scope)) > MAX_SCOPE_LENGTH:
             return
         rows.update(wanted_scope=new_scope)
-        reason = "The vendor refused its token, because it wants one with this scope."
+        reason = "The vendor refused its token, because it requires this scope."
         audit.record(None, "ask", credential, after={"scope": new_scope}, why=reason)
 
 

@@ -59,20 +59,20 @@ def hidden_style(text: str) -> AlarmMatch | None:
 
 
 @text_rule(
-    *("ACTIVE_MARKUP", "high", "holds markup that would run something in a page"),
+    *("ACTIVE_MARKUP", "high", "contains markup that would run code in a page"),
     *("<", "script:", "data:text/html"),
 )
 def active(text: str) -> AlarmMatch | None:
     return AlarmMatch.search(ACTIVE, text)
 
 
-@text_rule("REMOTE_IMAGE", "medium", "holds a picture that a page would load from elsewhere", "![", "<img")
+@text_rule("REMOTE_IMAGE", "medium", "contains a picture that a page would load from elsewhere", "![", "<img")
 def image(text: str) -> AlarmMatch | None:
     return AlarmMatch.search(IMAGE, text)
 
 
 @text_rule(
-    *("COLLECTOR", "high", "leads to a service that collects what it is sent"),
+    *("COLLECTOR", "high", "links to a service that collects what it receives"),
     *(
         "webhook.site",
         "requestbin",
@@ -99,7 +99,7 @@ def collector(text: str) -> AlarmMatch | None:
     return AlarmMatch.search(COLLECTOR, text)
 
 
-@text_rule("TEMPLATED_LINK", "medium", "holds a link that a value would be put into", "http")
+@text_rule("TEMPLATED_LINK", "medium", "contains a link into which a value would be inserted", "http")
 def find_template(text: str) -> AlarmMatch | None:
     return AlarmMatch.search(TEMPLATED, text)
 
@@ -112,12 +112,12 @@ def raw_address(text: str) -> AlarmMatch | None:
     return None
 
 
-@text_rule("TERMINAL_TEXT", "medium", "spells out a command to a terminal", "x1b[", "u001b[", "033[", "\\e[")
+@text_rule("TERMINAL_TEXT", "medium", "contains a command to a terminal", "x1b[", "u001b[", "033[", "\\e[")
 def terminal(text: str) -> AlarmMatch | None:
     return AlarmMatch.search(TERMINAL, text)
 
 
-@text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)
+@text_rule("ENCODED", "low", "contains a long encoded text", keeps_case=True)
 def find_encoded_text(text: str) -> AlarmMatch | None:
     """Return a high alarm if the decoded text is readable. Long paths and keys look encoded: they are low."""
     if not ALIGNED.match(text):

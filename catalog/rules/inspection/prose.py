@@ -8,18 +8,18 @@ from catalog.rules.inspection.alarms import AlarmMatch, text_rule
 from catalog.rules.inspection.clauses import find_clause
 
 
-@text_rule("CONCEAL", "high", "asks to keep something from people", folds=True)
+@text_rule("CONCEAL", "high", "asks to hide something from users", folds=True)
 def conceal(text: str) -> AlarmMatch | None:
     return find_clause(patterns.CONCEAL, text)
 
 
-@text_rule("OVERRIDE", "high", "tells a model to set its instructions aside", folds=True)
+@text_rule("OVERRIDE", "high", "tells the model to ignore its instructions", folds=True)
 def override(text: str) -> AlarmMatch | None:
     return find_clause(patterns.OVERRIDE, text)
 
 
 @text_rule(
-    *("PSEUDO_TAG", "high", "dresses text up as an instruction of the system"),
+    *("PSEUDO_TAG", "high", "imitates an instruction of the system"),
     *("<", "inst]", "##", "[", "{{"),
 )
 def pseudo_tag(text: str) -> AlarmMatch | None:
@@ -34,7 +34,7 @@ def pseudo_tag(text: str) -> AlarmMatch | None:
 
 
 @text_rule(
-    *("FALSE_TURN", "medium", "begins a line as if another speaker spoke"),
+    *("FALSE_TURN", "medium", "begins a line like a message of another speaker"),
     *(
         "system:",
         "system :",
@@ -50,12 +50,12 @@ def false_turn(text: str) -> AlarmMatch | None:
     return AlarmMatch.search(patterns.TURN, text)
 
 
-@text_rule("FRAME", "high", "claims to be where the instructions of the system begin or end", folds=True)
+@text_rule("FRAME", "high", "imitates the start or end of the system's instructions", folds=True)
 def frame(text: str) -> AlarmMatch | None:
     return find_clause(patterns.FRAME, text)
 
 
-@text_rule("ADDRESSED", "medium", "speaks to a model instead of describing a tool", folds=True)
+@text_rule("ADDRESSED", "medium", "addresses the model instead of describing the tool", folds=True)
 def find_address_to_model(text: str) -> AlarmMatch | None:
     return find_clause(patterns.ADDRESSED, text)
 
@@ -72,7 +72,7 @@ def order(text: str) -> AlarmMatch | None:
     return find_clause(patterns.ORDER, text)
 
 
-@text_rule("SHADOW", "high", "puts itself in the place of other tools", " tool", folds=True)
+@text_rule("SHADOW", "high", "tells the model to use it in place of other tools", " tool", folds=True)
 def shadow(text: str) -> AlarmMatch | None:
     return find_clause(patterns.SHADOW, text)
 
@@ -82,18 +82,18 @@ def hijack(text: str) -> AlarmMatch | None:
     return find_clause(patterns.HIJACK, text)
 
 
-@text_rule("DESPITE", "medium", "puts itself above what its user says", folds=True)
+@text_rule("DESPITE", "medium", "puts itself above the instructions of the user", folds=True)
 def despite(text: str) -> AlarmMatch | None:
     return find_clause(patterns.DESPITE, text)
 
 
-@text_rule("UNASKED", "medium", "asks to act without asking people", folds=True)
+@text_rule("UNASKED", "medium", "asks to act without a user's consent", folds=True)
 def find_unasked_action(text: str) -> AlarmMatch | None:
     return find_clause(patterns.UNASKED, text)
 
 
 @text_rule(
-    *("SECRET_FILES", "high", "names files that hold secrets"),
+    *("SECRET_FILES", "high", "names files that contain secrets"),
     *(
         ".ssh",
         "id_rsa",
@@ -123,12 +123,12 @@ def secrets(text: str) -> AlarmMatch | None:
     return AlarmMatch.search(patterns.SECRETS, text)
 
 
-@text_rule("SHELL_COMMAND", "high", "spells out a command that runs what it fetches, or deletes files")
+@text_rule("SHELL_COMMAND", "high", "contains a command that runs a download or deletes files")
 def shell(text: str) -> AlarmMatch | None:
     return find_clause(patterns.SHELL, text)
 
 
-@text_rule("CONTEXT_LEAK", "high", "asks for what a model knows beside the call", folds=True)
+@text_rule("CONTEXT_LEAK", "high", "asks for what the model knows from elsewhere", folds=True)
 def context(text: str) -> AlarmMatch | None:
     return find_clause(patterns.CONTEXT, text)
 
@@ -138,7 +138,7 @@ def credentials(text: str) -> AlarmMatch | None:
     return find_clause(patterns.CREDENTIALS, text)
 
 
-@text_rule("EXFILTRATION", "medium", "names where to send what should stay", folds=True)
+@text_rule("EXFILTRATION", "medium", "names a destination for private data", folds=True)
 def exfiltration(text: str) -> AlarmMatch | None:
     return find_clause(patterns.EXFILTRATION, text)
 
@@ -153,6 +153,6 @@ def prefer(text: str) -> AlarmMatch | None:
     return find_clause(patterns.PREFER, text)
 
 
-@text_rule("STEERING", "low", "gives orders to its reader", folds=True)
+@text_rule("STEERING", "low", "gives orders to the model", folds=True)
 def steering(text: str) -> AlarmMatch | None:
     return find_clause(patterns.STEERING, text)

@@ -89,7 +89,7 @@ def check(config: Mapping[str, Any], signature: Signature | None) -> dict[str, A
     # With lists where JSON has them, so that it equals what is read again.
     stored: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(mock))
     if len(canonical(stored)) > MAX_CONFIG_BYTES:
-        message = Wording(_("A mock takes up to {size} kB."), {"size": MAX_CONFIG_BYTES // 1024})
+        message = Wording(_("A mock may have up to {size} kB."), {"size": MAX_CONFIG_BYTES // 1024})
         raise _invalid_error({"config": message})
     if signature is None:
         return stored
@@ -137,16 +137,16 @@ def reply(
         # The example with the most arguments fits best.
         example = max(fitting, key=lambda example: len(example.arguments))
         number = mock.examples.index(example) + 1
-        reason = Wording(_("Example {number} fits the inputs."), {"number": number})
+        reason = Wording(_("Example {number} matches the inputs."), {"number": number})
         return _mock_reply(outcomes.ok(example.outputs, signature), reason, seconds)
     try:
         outputs = made_up(mock, signature, call_inputs)
     except UnmetSchemaError as error:
-        message = f"The mock has no answer: {error.why} Give it an example."
+        message = f"The mock has no answer: {error.why} Add an example."
         return _mock_reply(outcomes.failed("refused", "MOCK_SCHEMA_UNMET", message), error.why, seconds)
-    template = _("The answer was made up from the output schema by seed {seed}.")
+    template = _("The answer was generated from the output schema with the seed {seed}.")
     if not outputs and not promises(signature):
-        template = _("The tool promises no outputs, so none were made up. Give it an example.")
+        template = _("The tool declares no outputs, so none were generated. Add an example.")
     return _mock_reply(outcomes.ok(outputs, signature), Wording(template, {"seed": mock.seed}), seconds)
 
 
@@ -165,7 +165,7 @@ def made_up(mock: Mock, signature: Signature, arguments: Mapping[str, Any]) -> d
     if single_output is not None:
         return {single_output: value}
     if not isinstance(value, dict):
-        raise UnmetSchemaError("The output schema asks for something else than an object.")
+        raise UnmetSchemaError("The output schema does not describe an object.")
     return value
 
 
@@ -183,7 +183,7 @@ def faults_in_outputs(signature: Signature, outputs: Mapping[str, Any]) -> list[
         return []
     single_output = next((output.name for output in signature.outputs if output.is_whole), None)
     if single_output is not None and set(outputs) != {single_output}:
-        template = _("The outputs are one value, which goes by “{name}”.")
+        template = _("The outputs are one value, which is called “{name}”.")
         return [Wording(template, {"name": single_output})]
     if validation.is_too_large(dict(outputs)):
         return [Wording(_("The outputs are too large or too deeply nested."))]
@@ -198,7 +198,7 @@ def _mock_reply(outcome: Outcome, reason: str, seconds: float) -> MockReply:
 
 
 def _invalid_error(faults: Mapping[str, str]) -> DomainError:
-    return DomainError("invalid_mock", Wording(_("The mock cannot be kept as it is.")), fields=dict(faults))
+    return DomainError("invalid_mock", Wording(_("The mock cannot be saved as it is.")), fields=dict(faults))
 
 
 def misfits(mock: Mock, signature: Signature) -> Iterator[tuple[str, str]]:

@@ -225,7 +225,7 @@ def test_a_sign_in_that_is_over_asks_for_the_next_one(admin, admin_api, server):
 
     credential_state = state_of(admin_api, credential.pk)
     assert (credential_state["state"], credential_state["remedy"]) == ("needs_sign_in", "sign_in")
-    assert credential_state["message"].startswith("Please sign in again since ")
+    assert credential_state["message"].startswith("It needs a sign-in since ")
     content = admin.get("/credentials/").content.decode()
     assert "Needs a sign-in" in content
     go_and_come_back(admin, server, credential)
@@ -248,7 +248,7 @@ def test_forged_replayed_and_foreign_replies_to_a_sign_in_are_refused(admin, ser
     ):
         answer = client.get("/credentials/callback/", query, follow=True)
         assert answer.redirect_chain == [(where, 302)]
-        assert "egin again" in text_of(answer)
+        assert "tart again" in text_of(answer)
     assert signed_in(Role.DESIGNER).get("/credentials/callback/", back).status_code == 403
     assert Grant.objects.get().access_token == ""
 

@@ -52,7 +52,7 @@ def test_a_designer_waits_for_the_pace_and_an_administrator_does_not(designer_ap
     refused = request_enumeration(designer_api, endpoint)
     assert (refused.status_code, refused.json()["code"]) == (429, "too_soon")
     assert 1 <= int(refused.headers["Retry-After"]) <= 10
-    assert "An administrator can at once." in refused.json()["message"]
+    assert "An administrator can sync it immediately." in refused.json()["message"]
     assert not endpoint.runs.exclude(status=RunStatus.SUCCEEDED).exists()
     assert request_enumeration(admin_api, endpoint).status_code == 202
 
@@ -74,14 +74,14 @@ def test_the_page_says_when(client, endpoint):
     url, here = reverse("endpoint-read", args=[endpoint.pk]), reverse("endpoint", args=[endpoint.pk])
     ended(endpoint, ago=timedelta(0))
     page = client.get(here).content.decode()
-    assert "You can have it read again from" in page
+    assert "You can sync it again from" in page
 
     response = client.post(url, follow=True)
     assert response.redirect_chain[-1][0] == here
-    assert "You can have it read again from" in str(*response.context["messages"])
+    assert "You can sync it again from" in str(*response.context["messages"])
 
     endpoint.runs.update(finished_at=timezone.now() - timedelta(hours=1))
-    assert "You can have it read again from" not in client.get(here).content.decode()
+    assert "You can sync it again from" not in client.get(here).content.decode()
     reading_response = client.post(url)
     assert reading_response.url == reverse("run", args=[endpoint.runs.first().pk])
 

@@ -314,7 +314,7 @@ def move(endpoint):
 def ended_as_moved(run, sent_pks):
     """The run reports it, the endpoint's state is unchanged, and another run is queued."""
     assert (run.status, run.error_code) == ("failed", "ENDPOINT_MOVED")
-    assert "A new run reads the endpoint as it is now." in run.error_message
+    assert "A new sync uses the current ones." in run.error_message
     endpoint = Endpoint.objects.get()
     assert (endpoint.url, endpoint.failures, endpoint.error_code) == (ELSEWHERE, 0, "")
     assert (endpoint.last_success_at, endpoint.held_run) == (None, None)

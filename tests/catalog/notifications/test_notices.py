@@ -334,7 +334,7 @@ def test_a_sign_in_that_is_over_is_told(listener, hook):
     event = json.loads(body)
     assert event["type"] == "credential.sign_in"
     assert event["data"]["credential"]["id"] == str(credential.pk)
-    assert "Please sign in again" in event["data"]["says"]
+    assert "It needs a sign-in since" in event["data"]["says"]
 
 
 NASTY = "Evil\r\nBcc: all@example.com\x1b[2J<script>alert(1)</script>\u202egnp.exe"

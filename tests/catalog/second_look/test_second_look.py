@@ -196,7 +196,10 @@ def test_a_look_that_ends_its_worker_again_and_again_is_given_up(endpoint, sent_
     second_look.tick()
     look = SecondLook.objects.get()
     assert sent_pks == []
-    assert look.says == "Looking ended the worker 3 times, so it is given up for now. Its log says more."
+    assert (
+        look.says
+        == "The worker stopped 3 times during the check, so it was given up for now. Check the worker's log."
+    )
     assert (look.result, look.tries, look.due_at > timezone.now() + timedelta(days=6)) == ("failed", 0, True)
 
 
@@ -341,7 +344,7 @@ def test_where_there_is_no_other_client_it_is_not_turned_on(endpoint, admin_api)
     due(endpoint, other_name="")  # its credential was taken away since
     second_look.perform(endpoint.pk)
     assert SecondLook.objects.get().says == (
-        "Without a credential only another name makes Pegboard another client. Enter one."
+        "This endpoint has no credential, so the check needs another client name. Enter one."
     )
 
 
@@ -352,7 +355,7 @@ def test_what_was_never_read_or_is_gone_is_refused(admin_api):
     assert answer.status_code == 409
     assert answer.json() == {
         "code": "not_read",
-        "message": "There is nothing to compare with yet. Read this endpoint first, then look again.",
+        "message": "There is nothing to compare with yet. Sync this endpoint first, then check again.",
     }
     assert admin_api.post(f"/api/v1/endpoints/{removed_endpoint.pk}/second-look/").status_code == 404
     assert SecondLook.objects.get().requested_by is None
@@ -366,7 +369,7 @@ def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
     assert "Check now" not in off
     assert "Turn on" not in text_of(signed_in(Role.VIEWER).get(settings_path))
     refused = admin.post(f"{path}second-look/", {"is_on": "1", "other_name": ""}, follow=True)
-    assert "only another name makes Pegboard another client" in text_of(refused)
+    assert "the check needs another client name" in text_of(refused)
     admin.post(f"{path}second-look/", {"is_on": "1", "other_name": OTHER})
     assert "Not checked yet." in text_of(admin.get(path))
     assert "Check now" in text_of(admin.get(path))
@@ -406,4 +409,4 @@ def test_a_list_that_was_entered_by_hand_is_shown_to_nobody(sent_pks):
     second_look.perform(endpoint.pk)
     look = SecondLook.objects.get()
     assert look.result == "nothing"
-    assert "The list was entered here by hand, so no vendor is asked for it." in look.says
+    assert "The list was entered here by hand, so there is no vendor to check." in look.says

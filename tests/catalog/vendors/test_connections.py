@@ -257,9 +257,9 @@ def test_setting_that_a_protocol_needs_is_asked_for(admin, monkeypatch):
         )
 
     for settings, part in [
-        ({}, "“Region” is needed"),
-        ({"region": ""}, "“Region” is needed"),
-        ({"region": 5}, "takes text"),
+        ({}, "“Region” is required"),
+        ({"region": ""}, "“Region” is required"),
+        ({"region": 5}, "must be text"),
         ({"region": "eu", "depth": 0}, "from 1 up"),
         ({"region": "eu", "deep": "yes"}, "yes or no"),
     ]:
@@ -321,7 +321,7 @@ def test_moving_and_keeping_the_credential_is_refused(admin):
             endpoint, actor=admin, url="http://127.0.0.1:9101/", credential=credential
         )
 
-    assert "stays there" in refused.value.fields["credential"]
+    assert "cannot be used elsewhere" in refused.value.fields["credential"]
     endpoint.refresh_from_db()
     assert endpoint.url == URL
 

@@ -118,10 +118,10 @@ def test_a_designer_finds_another_vendors_tool_and_completes_what_is_proposed(ma
     page = press(client, url, page, f"add-{calls(notes)}", **{"find-step": ""})
     page_text = text_of(page)
     assert "similar meaning, to be checked" in page_text
-    assert "A caller may leave" not in page_text
+    assert "is optional, and" not in page_text
 
     page = press(client, url, page)
-    assert "A caller may leave “text” out, and “message” is required." in text_of(page)
+    assert "“text” is optional, and “message” is required." in text_of(page)
     assert not Activity.objects.exists()
     row = row_of(page, "message")
     saved = press(client, url, page, **{f"{row}-otherwise": "(no text)"})
@@ -172,7 +172,7 @@ def test_steps_are_added_moved_and_taken_out_without_losing_what_was_typed(mail)
     change = reverse("activity-change", args=[activity.pk])
     page = press(client, change, client.get(change), "drop-0")
     assert "email_address" not in [value for value in Fields(page).sent.values() if "step" in value]
-    assert "“send_note” wants “email_address”. Choose where it comes from." in text_of(page)
+    assert "“send_note” requires “email_address”. Choose its source." in text_of(page)
     assert activity.current.number == 1
 
 
@@ -276,7 +276,7 @@ def test_a_version_that_moved_on_is_offered_and_its_gone_input_is_named(mail):
     page = press(client, url, client.get(url), f"replace-0-tool:{notes.pk}:{newer.ordinal}")
     page_text = text_of(page)
     assert "There is no such input any more." in page_text
-    assert "“send_note” wants “kind”." in page_text
+    assert "“send_note” requires “kind”." in page_text
     cleared = {f"{row_of(page, name)}-from": "" for name in ("title", "message")}
     kind = row_of(page, "kind")
     press(client, url, page, **cleared, **{f"{kind}-from": "fixed", f"{kind}-value": "rich"})
@@ -353,7 +353,7 @@ def test_a_request_is_set_up_in_rows(weather):
     client = signed_in(Role.DESIGNER)
     url = f"{NEW}http&interface={calls(weather)}"
     page = press(client, url, client.get(url), "check", name="Our weather", address="https://{city}.example/")
-    assert "The host is fixed: no input stands in it." in text_of(page)
+    assert "The host is fixed: it cannot contain an input." in text_of(page)
     typed = {
         "address": "https://weather.example/v1/{city}/now",
         "query-0-typed": "units",
@@ -370,7 +370,7 @@ def test_a_request_is_set_up_in_rows(weather):
         "statuses-0-means": "invalid_arguments",
     }
     page = press(client, url, page, **typed)
-    assert "“Authorization” is no header that may be set here." in text_of(page)
+    assert "The header “Authorization” cannot be set here." in text_of(page)
     assert Fields(page).sent["query-0-otherwise"] == "metric"
     page = press(client, url, page, "more", **{"headers-0-typed": "X-Named", "headers-0-from": ""})
     assert Fields(page).sent["headers-0-typed"] == "X-Named"

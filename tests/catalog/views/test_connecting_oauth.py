@@ -135,8 +135,8 @@ def test_refused_registration_leaves_the_form_as_it_was_and_another_way(admin, s
     ("changed", "expected_text"),
     [
         ({"require_pushed_authorization_requests": True}, "PAR, RFC 9126"),
-        ({"issuer": "https://new.example"}, "It calls itself https://new.example now"),
-        ({"authorization_endpoint": "https://new.example/authorize"}, "describes itself in another way"),
+        ({"issuer": "https://new.example"}, "It states the issuer https://new.example now"),
+        ({"authorization_endpoint": "https://new.example/authorize"}, "has changed since you looked it up"),
     ],
 )
 def test_server_that_changed_since_the_look_gets_no_client(admin, server, changed, expected_text):

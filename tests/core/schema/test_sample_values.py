@@ -423,7 +423,7 @@ def test_optional_members_end_at_a_depth(nesting):
 
 FORBIDDEN = "A rule of the schema allows no value."
 MALFORMED = "A rule of the schema is not one of JSON Schema, or refers to itself."
-TOO_LONG_ARRAY = "An array would have to hold more than it may, or more than is made up."
+TOO_LONG_ARRAY = "An array needs more items than it may have, or more than Pegboard generates."
 
 
 @pytest.mark.parametrize(
@@ -467,7 +467,7 @@ TOO_LONG_ARRAY = "An array would have to hold more than it may, or more than is 
         ),
         (
             {"type": "string", "pattern": "(?=" + "a" * 100 + ")"},
-            f"No text can be made up for the pattern “(?={'a' * 77}”.",
+            f"No text can be generated for the pattern “(?={'a' * 77}”.",
         ),
         (
             {"type": "array", "minItems": 2, "uniqueItems": True, "items": {"const": 1}},
@@ -482,18 +482,18 @@ TOO_LONG_ARRAY = "An array would have to hold more than it may, or more than is 
             },
             TOO_LONG_ARRAY,
         ),
-        ({"type": "integer", "not": {"type": "integer"}}, "The value is what the vendor rules out."),
+        ({"type": "integer", "not": {"type": "integer"}}, "The value is excluded by the vendor."),
         (
             {
                 "type": "object",
                 "properties": {"a": {"items": {"not": {}}, "minItems": 1, "type": "array"}},
                 "required": ["a"],
             },
-            "a.0 is what the vendor rules out.",
+            "a.0 is excluded by the vendor.",
         ),
         (
             {"type": "string", "examples": ["a"], "enum": ["b"], "not": {"const": "b"}},
-            "The value is what the vendor rules out.",
+            "The value is excluded by the vendor.",
         ),
     ],
     ids=str,
@@ -502,7 +502,7 @@ def test_reason_why_no_value_fits(schema, reason):
     with pytest.raises(UnmetSchemaError) as error:
         samples.generate(schema, 1)
     assert error.value.why == str(error.value)
-    assert error.value.why == f"No answer could be made up that fits the output schema. {reason}"
+    assert error.value.why == f"No answer could be generated that fits the output schema. {reason}"
     assert not error.value.is_limited
 
 
@@ -512,7 +512,7 @@ def test_limit_of_work_is_stated():
             {"type": "array", "minItems": 4_000, "items": {"type": "string", "pattern": "a{200}"}}, 1
         )
     assert error.value.is_limited
-    assert error.value.why.endswith("It takes too much to make up.")
+    assert error.value.why.endswith("It takes too long to generate.")
 
 
 def test_work_is_counted_for_all_values_of_a_generator():

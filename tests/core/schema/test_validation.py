@@ -65,7 +65,7 @@ def faults_of(schema, value):
             "has a member whose name is not allowed",
             "propertyNames",
         ),
-        ({"not": {"const": 1}}, 1, "is what the vendor rules out", "not"),
+        ({"not": {"const": 1}}, 1, "is excluded by the vendor", "not"),
         (
             {"oneOf": [{"minimum": 1}, {"minimum": 2}]},
             3,
@@ -156,12 +156,12 @@ def remark_with(*names):
 
 def test_remark_names_three_rules():
     assert remark_with() == ""
-    start = "Not all of the vendor's rules can be checked here, so the vendor alone judges "
+    start = "Pegboard cannot check all rules of the vendor, so only the vendor validates "
     assert remark_with("a") == start + "a."
     assert remark_with("a", "b", "c") == start + "a, b, c."
     assert remark_with("a", "b", "c", "d") == start + "a, b, c, …."
     assert validation.CompiledSchema(True, None).remark == (
-        "The vendor's schema cannot be checked here, so the vendor alone judges these inputs."
+        "Pegboard cannot check the vendor's schema, so only the vendor validates these inputs."
     )
 
 

@@ -192,7 +192,7 @@ def test_all_tools_are_bound_to_mocks_at_once_or_none(client, owner, desk, mock)
     assert (refused.status_code, refused.json()["code"]) == (409, "mocks_unmet")
     assert refused.json()["fields"].keys() == {"odd"}
     assert Binding.objects.count() == 1
-    assert "odd cannot have a mock" in client.post(f"{PAGE}test/mocks/", follow=True).content.decode()
+    assert "odd cannot use a mock yet" in client.post(f"{PAGE}test/mocks/", follow=True).content.decode()
     mocks.save(other, actor=owner, config={"examples": [{"outputs": {"never": "abc123"}}]})
     assert "Use mocks for all tools" in client.get(PAGE).content.decode()
     client.post(f"{PAGE}test/mocks/")
@@ -235,7 +235,7 @@ FACTS = st.builds(
     is_removed=st.just(False),
     explicit=st.sampled_from([None, "", "smtp"]),
     named=st.none() | st.just(9),
-    unfit=st.sampled_from(["", "It needs the input “city”, which the tool does not take."]),
+    unfit=st.sampled_from(["", "It needs the input “city”, which the tool does not have."]),
 )
 
 
@@ -266,10 +266,14 @@ def test_what_is_decided_goes_before_what_is_said_and_that_before_a_name(facts):
     [
         ({"place": "string"}, {"sky": "string"}, ""),
         ({"place": "enum"}, {"sky": "string", "wind": "int"}, ""),
-        ({"city": "string"}, {"sky": "string"}, "It needs the input “city”, which the tool does not take."),
-        ({"place": "int"}, {"sky": "string"}, "It takes the input “place” as another type than the tool."),
-        ({}, {}, "It does not give the output “sky”, which the tool promises."),
-        ({}, {"sky": "boolean"}, "It gives the output “sky” as another type than the tool."),
+        ({"city": "string"}, {"sky": "string"}, "It needs the input “city”, which the tool does not have."),
+        (
+            {"place": "int"},
+            {"sky": "string"},
+            "It has another type for the input “place” than the tool.",
+        ),
+        ({}, {}, "It does not return the output “sky”, which the tool declares."),
+        ({}, {"sky": "boolean"}, "It returns the output “sky” with another type than the tool."),
     ],
 )
 def test_what_was_made_for_one_interface_fits_another(needs, gives, expected_reason):

@@ -225,8 +225,8 @@ def test_the_pane_follows_what_is_typed_and_keeps_nothing(pin):
 @pytest.mark.parametrize(
     ("wrong", "expected_text"),
     [
-        ({"description": ""}, "Write something"),
-        ({"name-0": "no name"}, "no name that every model takes"),
+        ({"description": ""}, "Enter a text"),
+        ({"name-0": "no name"}, "not a name that every model accepts"),
         ({"version": "9"}, "Another user has changed the version"),
     ],
 )
@@ -243,7 +243,7 @@ def test_a_saving_is_offered_to_who_can_take_it(pin):
 
     page = signed_in(Role.DESIGNER).get(address)
     assert 'data-restore="id_description-1" data-text="How to measure."' in page.content.decode()
-    assert "lists the values that it takes" in text_of(page)
+    assert "repeats its allowed values" in text_of(page)
     assert (
         "data-text" not in signed_in(Role.VIEWER).get(f"/agents/desk/pins/{pin.pk}/shown/").content.decode()
     )

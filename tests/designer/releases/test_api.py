@@ -307,7 +307,7 @@ def test_nothing_is_left_when_no_tool_fits(api, desk):
     for etag in ("", f'"{digest}.partial"', "*"):
         refused = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": etag})
         assert (refused.status_code, refused.json()["code"]) == (409, "format_cannot_carry")
-        assert "take another format" in refused.json()["message"]
+        assert "Use another format" in refused.json()["message"]
 
 
 def test_partial_is_one_or_nothing(api, mixed):

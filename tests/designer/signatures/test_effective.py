@@ -78,7 +78,7 @@ def test_required_input_without_preset_is_never_hidden():
 
     assert [i.alias for i in tool.inputs] == ["city"]
     assert misfits(make_signature(), words) == [
-        Misfit("city", "“city” is required: give it a preset, or let the model see it.", exposes=True)
+        Misfit("city", "“city” is required. Enter a preset, or let the model see it.", exposes=True)
     ]
 
 

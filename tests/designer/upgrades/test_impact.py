@@ -162,7 +162,7 @@ def test_twelve_planted_changes_name_exactly_their_lines(desk, designer):
             "input_required",
             "“Refill”, line 4 calls “input_required()” without “branch”, which version 2 requires.",
         ),
-        ("value_gone", "“Refill”, line 10 gives “channel” the value “fax”, which version 2 does not take."),
+        ("value_gone", "“Refill”, line 10 gives “channel” the value “fax”, which version 2 does not accept."),
         ("output_removed", "“Refill”, line 13 uses the output “status”, which version 2 does not have."),
         (
             "output_retyped",

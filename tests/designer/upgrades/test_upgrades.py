@@ -62,10 +62,10 @@ def lost_words(client, pin) -> list[tuple[str, bool]]:
     """Return the messages of an upgrade about lost texts."""
     (upgrade,) = upgrades(client, pin.agent)
     messages = [(impact["message"], impact["refuses_publishing"]) for impact in upgrade["impact"]]
-    return [(message, refuses) for message, refuses in messages if "words" in message]
+    return [(message, refuses) for message, refuses in messages if "texts" in message]
 
 
-@pytest.mark.parametrize("whose", ["This agent's words", "The tool's words for all agents"])
+@pytest.mark.parametrize("whose", ["This agent's texts", "The tool's texts for all agents"])
 def test_an_upgrade_names_the_words_that_would_be_lost(client, forecast, whose):
     pin = make_pin(make_agent(), forecast)
     target = forecast if "all" in whose else pin
@@ -74,9 +74,7 @@ def test_an_upgrade_names_the_words_that_would_be_lost(client, forecast, whose):
     )
     without_unit(forecast)
 
-    assert lost_words(client, pin) == [
-        (f"This version has no input “unit”. {whose} about it do not fit.", False)
-    ]
+    assert lost_words(client, pin) == [(f"This version has no input “unit”. {whose} do not fit.", False)]
 
 
 @pytest.mark.parametrize("is_everywhere", [True, False])
@@ -96,10 +94,10 @@ def test_an_upgrade_after_which_nothing_can_be_published_says_so_everywhere(clie
     assert "Publishing is refused until they fit." in message
     assert message in text_of(preview)
     assert message in text_of(moved)
-    before = "Failed: “forecast”: “unit” is required: give it a preset, or let the model see it."
+    before = "Failed: “forecast”: “unit” is required. Enter a preset, or let the model see it."
     assert before in text_of(designer.get("/agents/desk/publish/"))
     refused = designer.post("/agents/desk/publish/", {"note": ""})
-    assert "“unit” is required: give it a preset, or let the model see it." in text_of(refused)
+    assert "“unit” is required. Enter a preset, or let the model see it." in text_of(refused)
 
 
 def test_the_page_of_upgrades_shows_words_for_all_agents_that_would_be_lost(client, forecast):

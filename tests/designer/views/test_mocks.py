@@ -77,7 +77,7 @@ def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer,
     page_html = client.get(page, {"try": "1", "try-input-0": "Oslo"}).content.decode()
     away = client.get(page, {"try": "1", "try-input-0": "Atlantis"}).content.decode()
     filled = client.get(page, {"example": pin.tool.examples.get().pk}).content.decode()
-    assert "Example 1 fits the inputs." in page_html
+    assert "Example 1 matches the inputs." in page_html
     assert "Retry after 7 seconds." in away
     assert "Oslo</textarea>" in filled
     client.post(page, {"act": "switch", "at": "0", "on": "0"})

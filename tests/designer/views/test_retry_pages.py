@@ -26,7 +26,7 @@ def test_the_page_of_a_pin_says_what_counts_and_who_says_so(pin):
     page = signed_in(Role.DESIGNER)
     page_text = text_of(page.get(f"/agents/desk/pins/{pin.pk}/"))
     assert "Only when safe, the default" in page_text
-    assert "Empty: 5, set by the agent." in page_text
+    assert "Leave this empty to use: 5, set by the agent." in page_text
     assert "retries only when safe, 5 attempts at most, gives up after 30 s" in page_text
     payload = {"retry": "all", "give_up_after_seconds": "60", "attempts": ""}
     saved = page.post(f"/agents/desk/pins/{pin.pk}/retry/", payload, follow=True)

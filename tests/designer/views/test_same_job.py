@@ -71,7 +71,7 @@ def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, plac
     page = client.get(url)
     page_text = text_of(page)
     assert "1 gap to close" in page_text
-    assert "A caller may leave “text” out, and “message” is required." in page_text
+    assert "“text” is optional, and “message” is required." in page_text
     assert "similar meaning, to be checked" in page_text
     assert "disabled" in page.content.decode().partition('value="bind"')[2][:60]
     refused = press(client, url, page, "bind", environment=str(place.pk))
@@ -98,7 +98,7 @@ def test_what_is_not_used_and_what_does_not_come_is_said(mail, client):
     post, _, finder = mail
     url = url_of(post, finder)
     page = text_of(client.get(url))
-    assert "“find_person” wants “name”. Choose where it comes from." in page
+    assert "“find_person” requires “name”. Choose its source." in page
     assert "Not sent: to , heading , text" in page
     assert "Not returned: accepted , number" in page
     assert "No agent with this tool has an environment yet." in page

@@ -53,7 +53,7 @@ def test_a_call_is_answered_and_kept_while_its_vendor_is_gone(version):
     assert (result.outcome, result.decoded().outputs) == ("ok", COLD)
     assert result.activity == activity.current
     assert result.decoded().attempts == []
-    assert result.decoded().notes[-1]["message"].endswith("Example 1 fits the inputs.")
+    assert result.decoded().notes[-1]["message"].endswith("Example 1 matches the inputs.")
 
 
 def test_what_a_mock_is_told_takes_effect_from_the_next_call_on(version):

@@ -72,7 +72,7 @@ def test_metadata_that_only_the_challenge_of_a_post_names_is_found(admin_api, se
         ).json()
         assert discovery_body["scope"] == "read"
         assert [one["token_url"] for one in discovery_body["servers"]] == [f"{server.url}/token"]
-    assert "Asked for its tools as MCP does. It asks for a token." in [
+    assert "Requested its tools over MCP. It requires a token." in [
         step["said"] for step in discovery_body["steps"]
     ]
 
@@ -166,7 +166,7 @@ def test_scope_that_is_not_granted_is_not_promised_for_ever(admin, server):
     server._resource = refusing(server, "read write")
     call_tool(Tool.objects.get())
     status = status_of(endpoint.credential)
-    assert "The token has that scope already" in status.message
+    assert "The token already has that scope" in status.message
     assert status.remedy is None
     page = admin.get(f"/credentials/{endpoint.credential_id}/")
     assert "Sign in again with" not in text_of(page)

@@ -116,7 +116,7 @@ def test_issuer_is_compared_byte_for_byte(server, spelling):
 
     assert discovery_result.servers[0].token_url == ""
     assert discovery_result.servers[0].problem
-    assert "It names the issuer" in step_text(discovery_result)
+    assert "It states the issuer" in step_text(discovery_result)
 
 
 def test_upper_case_host_in_an_issuer_is_another_issuer():
@@ -129,7 +129,7 @@ def test_document_elsewhere_is_left_alone(server, canary):
     discovery_result = discovery.discover(f"{server.url}/tools", challenge)
 
     assert canary.requests == []
-    assert "Not asked" in step_text(discovery_result)
+    assert "Not requested" in step_text(discovery_result)
     assert discovery_result.servers[0].problem == "", "the vendor's own place is looked at instead"
 
 
@@ -181,7 +181,7 @@ def test_server_that_takes_pushed_sign_ins_only_is_not_offered(server):
 def test_server_that_moved_is_said_to_have(server):
     server.documents[SERVER] = server.metadata(issuer="https://new.example")
     problem = discovery.discover(f"{server.url}/tools").servers[0].problem
-    assert "It calls itself https://new.example now" in problem
+    assert "It states the issuer https://new.example now" in problem
     for place in (SERVER, OPENID):
         server.documents[place] = reply(b"", status=301, headers={"Location": "https://new.example/x"})
     problem = discovery.discover(f"{server.url}/tools").servers[0].problem
@@ -252,7 +252,7 @@ def test_looking_ends(server, monkeypatch):
     server.documents = {RESOURCE: then_waits(b"HTTP/1.1 200 OK\r\n")}
     discovery_result = discovery.discover(f"{server.url}/tools")
 
-    assert "Not asked" in step_text(discovery_result)
+    assert "Not requested" in step_text(discovery_result)
 
 
 @pytest.mark.parametrize(

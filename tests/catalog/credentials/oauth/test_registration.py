@@ -142,11 +142,11 @@ def test_odd_reply_is_refused_with_a_code_and_a_sentence(name):
 
 
 REFUSALS = {
-    "invalid_redirect_uri": (400, "does not let Pegboard come back to its own address."),
+    "invalid_redirect_uri": (400, "does not accept the redirect address of this Pegboard."),
     "invalid_client_metadata": (400, "does not register a client like Pegboard."),
     "unapproved_software_statement": (400, "registers approved clients only."),
-    "invalid_token": (401, "registers no client without a token from it."),
-    "access_denied": (403, "registers no client that it does not know."),
+    "invalid_token": (401, "requires a token for a registration."),
+    "access_denied": (403, "registers known clients only."),
     "<b>x</b>": (400, "did not register Pegboard: <b>x</b>."),
 }
 

@@ -58,7 +58,7 @@ def test_both_tokens_are_ended_there_after_they_are_gone_here(server, committed,
     ]
     assert server.families[0].is_revoked
     host = server.url.removeprefix("http://")
-    assert revocation_entry() == (True, f"{host} was told, and ends its tokens there.")
+    assert revocation_entry() == (True, f"{host} was notified, and revokes the tokens.")
     assert AuditEntry.objects.get(action="revoke").actor == ada
 
 
@@ -94,8 +94,8 @@ def test_server_that_does_not_listen_is_in_nobodys_way(server, committed, name):
     assert len(server.revocations) == 1, "the second token would fare no better"
     was_told, reason = revocation_entry()
     assert (was_told, reason) == (False, revoked.message)
-    assert "was not told: " in reason
-    assert reason.endswith("Its tokens may work there until they expire.")
+    assert "was not notified: " in reason
+    assert reason.endswith("The tokens may work there until they expire.")
     assert CLIENT_SECRET not in reason
 
 
@@ -103,12 +103,12 @@ def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):
     nowhere = signed_in(server, name="without a door")
     with committed():
         assert credential_operations.sign_out(nowhere, actor=make_user(Role.ADMIN))
-    assert "it names no address for that" in revocation_entry()[1]
+    assert "it states no address for that" in revocation_entry()[1]
     credential = with_door(server, name="with one")
     Grant.objects.filter(credential=credential).update(access_token="v1:x:damaged")
     with committed():
         revoked = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
-    assert "was not told: The secret of “with one”" in revoked.message
+    assert "was not notified: The secret of “with one”" in revoked.message
     assert not Grant.objects.filter(credential=credential).exists()
 
 
@@ -139,4 +139,4 @@ def test_page_says_whether_the_vendor_was_told(server):
     assert f"asks {server.url.removeprefix('http://')} to revoke them" in page
     answer = admin.post(f"/credentials/{credential.pk}/remove/", follow=True)
     assert "was removed, and its secret was deleted." in text_of(answer)
-    assert "was told, and ends its tokens there." in text_of(answer)
+    assert "was notified, and revokes the tokens." in text_of(answer)

@@ -285,7 +285,7 @@ def test_failed_sign_in_leaves_the_old_tokens(server, ada):
 
 
 def test_client_that_asks_for_itself_takes_no_sign_in(server, ada):
-    with pytest.raises(DomainError, match="does not take a sign-in"):
+    with pytest.raises(DomainError, match="does not support a sign-in"):
         begin(make_client(server), ada)
 
 

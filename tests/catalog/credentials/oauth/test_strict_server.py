@@ -78,7 +78,9 @@ def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbac
 
         with django_capture_on_commit_callbacks(execute=True):
             revoked = credential_operations.sign_out(credential, actor=ada)
-        revocation_text = "was told" if server.revokes else "was not told: it names no address for that."
+        revocation_text = (
+            "was notified" if server.revokes else "was not notified: it states no address for that."
+        )
         assert revocation_text in revoked.message
         assert server.revoked == (["refresh_token", "access_token"] if server.revokes else [])
         assert server.faults == []
@@ -150,7 +152,7 @@ def test_reuse_ends_the_family_and_is_said_once():
         tokens.token_for(credential)
         Grant.objects.update(refresh_token=stolen)
         wear_out(credential)
-        with pytest.raises(NeedsSignInError, match="Please sign in again since"):
+        with pytest.raises(NeedsSignInError, match="It needs a sign-in since"):
             tokens.token_for(credential)
         call_count = len(server.calls)
         with pytest.raises(NeedsSignInError):
@@ -167,7 +169,7 @@ def test_code_that_is_sent_twice_by_somebody_else_ends_ours():
         credential = entered(server, ada)
         back = server.visit(begin(credential, ada))
         complete(back, ada)
-        with pytest.raises(sign_in.DomainError, match="not begun here, is over, or was used before"):
+        with pytest.raises(sign_in.DomainError, match="not started here, has expired, or was used before"):
             complete(back, ada)
         assert preview_tools(server, credential) == "1 tool", "the second try did not reach the server"
 

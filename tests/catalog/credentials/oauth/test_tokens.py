@@ -335,7 +335,7 @@ def test_token_that_still_works_is_used_while_the_server_is_away():
     assert len(server.forms) == 2
     status = status_of(credential)
     assert status.state == grant_status.SignInState.EXPIRING
-    assert "The token is good until" in status.message
+    assert "The token is valid until" in status.message
 
 
 def test_unknown_life_is_used_until_refused():
@@ -395,7 +395,7 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
         server.families[0].is_revoked = True
         wear_out(credential)
         for _ in range(3):
-            with pytest.raises(NeedsSignInError, match=r"Please sign in again since \d\d:\d\d:\d\d UTC"):
+            with pytest.raises(NeedsSignInError, match=r"It needs a sign-in since \d\d:\d\d:\d\d UTC"):
                 tokens.token_for(credential)
         assert renewal.due() == []
         form_count = len(server.forms)
@@ -445,7 +445,7 @@ def test_without_a_refresh_token_a_person_is_asked_in_time():
         assert status_of(credential).state == grant_status.SignInState.EXPIRING
         Grant.objects.update(expires_at=Now() - timedelta(seconds=1))
         assert status_of(credential).state == grant_status.SignInState.NEEDS_SIGN_IN
-        with pytest.raises(NeedsSignInError, match="Please sign in again"):
+        with pytest.raises(NeedsSignInError, match="It needs a sign-in since"):
             tokens.token_for(credential)
 
     assert len(server.forms) == 1
@@ -688,7 +688,7 @@ def test_token_that_ended_unused_is_no_worry():
 
     assert (status.state, status.message) == (
         grant_status.SignInState.OK,
-        "The last token is over; the next one is asked for when it is needed.",
+        "The last token has expired. Pegboard requests the next one when it is needed.",
     )
 
 

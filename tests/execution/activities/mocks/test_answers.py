@@ -66,7 +66,7 @@ def test_the_example_that_says_most_about_the_inputs_answers():
     assert answer_to(config, OSLO | {"days": 3}).outcome.outputs == COLD
     assert answer_to(config, OSLO | {"days": 2}).outcome.outputs == mild
     assert answer_to(config, {"city": "Rome"}).outcome.outputs == anything
-    assert answer_to(config).because == "Example 2 fits the inputs."
+    assert answer_to(config).because == "Example 2 matches the inputs."
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_tool_that_promises_nothing_answers_with_nothing_and_says_so():
 
     assert answer.outcome.outcome == "ok"
     assert answer.outcome.outputs == {}
-    assert "Give it an example" in answer.because
+    assert "Add an example" in answer.because
 
 
 @pytest.mark.parametrize("type", [None, ["object", "null"], ["string", "object"]])
@@ -203,7 +203,7 @@ def test_a_schema_that_cannot_be_met_has_a_code_when_it_is_saved_and_when_it_is_
     at_the_call = reply(read_mock({}), UNMET, OSLO).outcome
 
     assert refused.value.code == "mock_schema_unmet"
-    assert "No text can be made up for the pattern" in refused.value.fields["examples"]
+    assert "No text can be generated for the pattern" in refused.value.fields["examples"]
     assert (at_the_call.outcome, at_the_call.error["code"]) == ("refused", "MOCK_SCHEMA_UNMET")
     assert check({"examples": [{"outputs": {"o": "x"}}]}, make_signature(inputs=INPUTS, outputs=()))
 
