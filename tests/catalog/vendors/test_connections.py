@@ -260,7 +260,7 @@ def test_setting_that_a_protocol_needs_is_asked_for(admin, monkeypatch):
         ({}, "“Region” is required"),
         ({"region": ""}, "“Region” is required"),
         ({"region": 5}, "must be text"),
-        ({"region": "eu", "depth": 0}, "from 1 up"),
+        ({"region": "eu", "depth": 0}, "at least 1"),
         ({"region": "eu", "deep": "yes"}, "yes or no"),
     ]:
         with pytest.raises(DomainError) as refused:
