@@ -130,7 +130,7 @@ def test_the_time_of_all_parts_together_has_a_bound_that_says_how_to_raise_it(
     run, parts = in_parts(long_list, monkeypatch, age(190), max_minutes=3)
     assert parts == 2
     assert (run.status, run.error_code) == ("failed", "DEADLINE")
-    assert "not at its end after 3 minutes" in run.error_message
+    assert "did not end within 3 minutes" in run.error_message
     assert "raise “Minutes for a sync, at most” in the endpoint's settings, up to 1,440" in run.error_message
 
 

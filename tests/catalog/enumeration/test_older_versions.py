@@ -321,7 +321,7 @@ def test_vendor_that_is_away_for_one_tool_is_asked_again_after_the_next_run(arch
     older_versions.read_all(endpoint.pk)
     assert len(requested_histories(archive)) == 12
     assert len(versions(12)) == 3
-    assert "asks again" in notes(endpoint)["HISTORY_FAILED"][1]
+    assert "requests it again" in notes(endpoint)["HISTORY_FAILED"][1]
 
     del archive.troubles[identity(5)]
     archive.requests.clear()
