@@ -6,7 +6,7 @@ text.
 
 import html
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +146,7 @@ class WordsForm(OperationForm):
             count_bytes=lambda row: (
                 INPUT_BYTES
                 + self._count_text_bytes(row[1], "parameters")
-                + min(MAX_VALUE_BYTES, sum(map(_count_value_bytes, row[1].allowed_values)))
+                + _count_bytes_of_values(row[1].allowed_values)
             ),
             max_bytes=MAX_INPUT_BYTES,
             name="inputs",
@@ -438,6 +438,12 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
 
 def _count_bytes(text: str) -> int:
     return len(html.escape(text).encode())
+
+
+def _count_bytes_of_values(values: Sequence[AllowedValue]) -> int:
+    # Longer lists are cut, and a schema may repeat one with thousands of values at each input.
+    first_values = values[: MAX_VALUE_BYTES // VALUE_BYTES + 1]
+    return min(MAX_VALUE_BYTES, sum(map(_count_value_bytes, first_values)))
 
 
 def _count_value_bytes(value: AllowedValue) -> int:
