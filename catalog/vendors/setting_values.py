@@ -76,11 +76,13 @@ def _validated_value(setting: Setting, value: Any) -> Any:
         case "lines":
             value = [line.strip() if isinstance(line, str) else "" for line in value]
             if len(value) > MAX_LINES or not all(0 < len(line) <= MAX_LINE_LENGTH for line in value):
-                limits = _("up to {count} texts of up to {length} characters, none of them empty").format(
+                words = _("up to {count} texts of up to {length} characters, none of them empty").format(
                     count=MAX_LINES, length=MAX_LINE_LENGTH
                 )
                 raise invalid(
-                    settings=_("“{setting}” must be {limits}.").format(setting=setting.label, limits=limits)
+                    settings=_("“{setting}” must be {expected}.").format(
+                        setting=setting.label, expected=words
+                    )
                 )
         case "document":
             if "\0" in value or len(value.encode(errors="replace")) > MAX_DOCUMENT_BYTES:

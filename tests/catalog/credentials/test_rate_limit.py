@@ -97,7 +97,7 @@ def test_whoever_waits_too_long_for_a_turn_is_told():
         turn(limit, 0.1, 20).__enter__()
     assert busy.value.code == "BUSY"
     slow = limit_of(1)
-    with turn(slow, 0, 20), pytest.raises(UnavailableError, match="1 a second"):
+    with turn(slow, 0, 20), pytest.raises(UnavailableError, match="1 per second"):
         turn(slow, 0.2, 20).__enter__()
 
 

@@ -172,7 +172,7 @@ def _written(format_: Any, fitting: ReleaseDocument) -> dict[str, Any]:
     tools, result = parts.tools_in(document, format_.places), dict[str, Any]()
     for tool, written in zip(fitting.tools, tools, strict=True):
         shown, wire = tool.signature, format_.wire(tool.signature)
-        texts = origins.OriginTexts(tool=shown, name="agent", texts={}, whose=_whose)
+        texts = origins.OriginTexts(tool=shown, name="agent", texts={}, origin_at=_find_origin)
         result |= {
             "accepts": exports.accepted_inputs(shown, format_.name),
             "names": wire.altered(),
@@ -188,7 +188,7 @@ def _written(format_: Any, fitting: ReleaseDocument) -> dict[str, Any]:
     return result | {"around": document}
 
 
-def _whose(path: tuple[str, ...]) -> origins.Origin:
+def _find_origin(path: tuple[str, ...]) -> origins.Origin:
     if path[0] == "parameters" and path[-1] in ("name", "preset", "description"):
         return "agent" if path[1] == "town" else "catalog" if path[1] == "unit" else "vendor"
     return "catalog" if path[0] in ("title", "effects") else "vendor"

@@ -32,7 +32,7 @@ def test_every_tool_is_listed_with_its_vendor_and_its_users(designer):
 
     (row,) = page.context["rows"]
     assert (row["name"], row["vendor_name"], row["used_by"]) == ("forecast", "Fair Weather", 1)
-    assert "Fair Weather 1 ~ 1.2k tokens used by 1" in text_of(page)
+    assert "Fair Weather 1 ~1.2k tokens used by 1" in text_of(page)
 
 
 def test_only_an_unusual_status_is_shown(designer):
