@@ -104,7 +104,7 @@ def administrator() -> User:
 def mapped_mb() -> float:
     """Return the megabytes that this process has read of the files of the index."""
     maps = psutil.Process().memory_maps()
-    mapped: int = sum(each.private_clean for each in maps if settings.SEARCH_DIRECTORY in each.path)
+    mapped: int = sum(file.private_clean for file in maps if settings.SEARCH_DIRECTORY in file.path)
     return mapped / 1e6
 
 

@@ -168,12 +168,14 @@ def rank(
         leaders = reader.candidates(terms.stress, scope, limit)
         namesakes = reader.named(asked.key, scope, NAMESAKES) if asked.key else []
         beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
-        exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
+        first = (*namesakes, *beginnings, *leaders[:EXACT])
+        exact = {candidate.tool: candidate for candidate in first}
         comparison.add_tools(exact)
         if count_early and len(leaders) == limit:
             count_early(frozenset(terms.stress))
         # The index may be some seconds behind, the database is not.
-        by_words = {*exact, *(each.tool for each in leaders)}
+        leading_tools = frozenset(candidate.tool for candidate in leaders)
+        by_words = exact.keys() | leading_tools
         present = orders.in_scope(list(by_words), scope)
         vectors = _read_vectors(exact.values(), reader)
         cosines = _with_labels(comparison.read_cosines(), scope, reader)
@@ -188,7 +190,7 @@ def rank(
     features: dict[int, Features] = {}
     if cosines.typed:
         scores, features = _add_meanings(scores, described, cosines, vectors, is_reranked=is_reranked)
-    scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
+    scores = {candidate.tool: candidate.score for candidate in leaders[EXACT:]} | scores
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
     tools = meanings.without_far(present, vectors, cosines.find_nearest_wording())
@@ -206,7 +208,7 @@ def rank(
         cosines,
         features,
         weights=terms.stress,
-        leaders=frozenset(each.tool for each in leaders),
+        leaders=leading_tools,
         stems=question.find_stems(asked, known_words, terms),
     )
 

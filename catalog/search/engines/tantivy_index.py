@@ -165,7 +165,8 @@ class TantivyReader:
     def names_beginning(self, name_key: str, scope: Scope, limit: int) -> list[Candidate]:
         # Names are read without the conditions of the scope first, because these take longest.
         for filters in ([], _filters(scope)):
-            only = Query.boolean_query([(Occur.Must, each) for each in filters]) if filters else None
+            must = [(Occur.Must, filter_query) for filter_query in filters]
+            only = Query.boolean_query(must) if must else None
             with _reported("Names cannot be completed"):
                 keys = self._searcher.terms_with_prefix("name_key", _cut(name_key), only, limit + 1)
             begin = [key for key, _ in keys if key != name_key]
